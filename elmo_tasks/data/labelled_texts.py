@@ -52,7 +52,7 @@ from elmo_tasks.data.tally import Tally
 logger = logging.getLogger(__name__)
 
 _INSTANCES = "instances"
-_SAMPLE = 100
+_RECORDS_WITH_COLUMNS = 100
 """The records that tell which columns hold texts."""
 _TRUE, _FALSE = ("1", "1.0", "true", "yes"), ("0", "0.0", "false", "no")
 _DELIMITED = ("auto", "delimited", *DELIMITER_OF_FORMAT)
@@ -165,7 +165,10 @@ class LabelledTextReader(TaskReader):
         format = self._format(files)
         if format not in TABLES:
             return {}
-        values = (record.make(dict) for record in islice(READ[format](files[0], self.options), _SAMPLE))
+        values = (
+            record.make(dict)
+            for record in islice(READ[format](files[0], self.options), _RECORDS_WITH_COLUMNS)
+        )
         rows = [row for row in values if not isinstance(row, InputError)]
         columns, labels = self.columns(rows[0])
         texts = list(chain(*columns))

@@ -19,7 +19,7 @@ from elmo_tasks.data.formats.sample import Sample, sample_of_files
 from elmo_tasks.data.input_files import InputError, shorten, value_or_error
 
 _QUOTED = re.compile(r"""'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)\"""")
-_MOST = 0.9
+_EQUAL = 0.9
 
 
 def items(cell: str) -> list[str]:
@@ -46,14 +46,15 @@ def words_and_tags(table: Table) -> tuple[str, str] | None:
                 continue
             rows = [(row.get(words.name), row.get(tags.name)) for row in table.rows]
             equal = sum(len(items(str(a or ""))) == len(items(str(b or ""))) for a, b in rows)
-            if equal >= _MOST * len(rows):
+            if equal >= _EQUAL * len(rows):
                 return words.name, tags.name
     return None
 
 
 def _are_tags(column: Column) -> bool:
+    """Tells whether a column has the tags of entities, several in a cell."""
     tags = [tag for value in column.strings for tag in items(value)]
-    return bool(tags) and all(map(ENTITY_TAG.fullmatch, tags))
+    return len(tags) > len(column.values) and all(map(ENTITY_TAG.fullmatch, tags))
 
 
 def fit_cells(sample: Sample) -> Fit:

@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 DELIMITERS = ("\t", ",", ";", "|", "@")
 QUOTES = ('"', "'")
-_SAMPLE = 100
+_FIRST_LINES = 100
 _SEPARATOR = re.compile("sep=.")
 _ENCLOSED = {quote: re.compile(rf"\s*{quote}(?:[^{quote}]|{quote}{quote})*{quote}\s*") for quote in QUOTES}
 """A whole cell between quotes."""
@@ -83,7 +83,8 @@ def read_delimited(
             yield Record(path, line, row)
         elif not num_named <= len(row) or any(row[len(columns) :]):
             what = f"there are {len(row)} columns, not {len(columns)}: {shorten(', '.join(columns), 200)}"
-            yield Record(path, line, InputError(what, where=path, line=line))
+            remedy = "cells with the delimiter need quotes" if len(row) > len(columns) else ""
+            yield Record(path, line, InputError(what, where=path, line=line, remedy=remedy))
         elif header is not None and [cell.strip() for cell in row] == header:
             repeated.append(line)
         else:
@@ -163,7 +164,7 @@ def find_dialect(lines: NumberedLines, layout: DelimitedLayout) -> Dialect:
     # A carriage return in a cell that has no quotes is an error of `csv`.
     texts = [line.replace("\r", " ") for _, line in lines if line.strip()]
     if delimiter == "auto":
-        delimiter = _find_delimiter(texts[:_SAMPLE], len(columns) if columns else None)
+        delimiter = _find_delimiter(texts[:_FIRST_LINES], len(columns) if columns else None)
         is_split = not texts or delimiter in texts[0] or '"' in texts[0]
         if columns is None and quotes == "auto" and not is_split:
             return _dialect_of_one_column(texts)

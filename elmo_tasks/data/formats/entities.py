@@ -255,8 +255,8 @@ def _read_predicates(path: Path, options: EntityOptions) -> Sentences:
 FORMATS = (
     *COLUMNS,
     *ANNOTATIONS,
-    Format("csv", _fit_csv, _read_csv),
     Format("cells", fit_cells, read_cells),
+    Format("csv", _fit_csv, _read_csv),
     Format("wikiner", partial(_fit_tagged_lines, wikiner=True), _read_tagged_lines),
     Format("lines", partial(_fit_tagged_lines, wikiner=False), _read_tagged_lines),
     Format("atis", _fit_atis, _read_atis),

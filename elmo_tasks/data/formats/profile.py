@@ -13,12 +13,13 @@ from elmo_tasks.data.formats.delimited import (
     AUTO,
     delimited_lines,
     find_dialect,
+    read_delimited,
     split_lines,
     split_rows,
     without_separator,
 )
 from elmo_tasks.data.formats.records import ANSWER, is_rejected
-from elmo_tasks.data.formats.sample import Sample
+from elmo_tasks.data.formats.sample import TABLE_FILES, Sample
 from elmo_tasks.data.input_files import InputError, shorten
 
 Kind = Literal["empty", "constant", "label", "labels", "text", "word", "number", "tags", "list", "id", "date"]
@@ -44,7 +45,6 @@ CONTRASTS = (("1", "2"), ("a", "b"), ("first", "second"), ("left", "right"), ("m
 """The parts in which the names of a pair differ."""
 _KNOWN = {*NAMES_OF_LABELS, *NAMES_OF_TEXTS, *chain(*NAMES_OF_PAIRS)}
 """Names of columns that tell a header."""
-_TABLE_FILES = {".csv", ".tsv"}
 _REGULAR = 0.8
 """The share of the rows of a table that have the same number of cells, at least."""
 _MOST = 0.95
@@ -72,6 +72,7 @@ _DIGIT = re.compile(r"\d")
 _CODES = re.compile(r"[\w.+-]+(?:\s*[,;|]\s*[\w.+-]+)*")
 _SENTENCE = re.compile(r"\w\W*\s.*[.?!\u3002\uff1f\uff01]\W*$", re.DOTALL)
 _MARKS = re.compile(r"\s*[,;|]\s*")
+_BETWEEN_CELLS = re.compile(r"\t|[,;|](?! )")
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,6 +234,8 @@ def read_table(sample: Sample) -> Table | None:
         return Table(records, problem=sample.problem) if records or sample.problem else None
     if not sample.lines or _has_sentences(sample):
         return None
+    if problem := _problem_of_names(sample):
+        return Table([], problem=problem)
     lines = without_separator(list(enumerate(sample.all_lines, start=1)))
     dialect = find_dialect(lines, AUTO)
     file = sample.files[0]
@@ -250,16 +253,19 @@ def read_table(sample: Sample) -> Table | None:
     head = "\n".join(sample.lines)
     is_prose = mark != "\t" and '"' not in head and 2 * head.count(f"{mark} ") > head.count(mark)
     is_regular = width > 1 and len(rows) > 1 and number >= _REGULAR * len(rows) and not is_prose
-    is_named = file.suffix in _TABLE_FILES or not _KNOWN.isdisjoint(map(normal, first))
+    is_named = file.suffix in TABLE_FILES or not _KNOWN.isdisjoint(map(normal, first))
     if not (is_regular or (is_named and width)):
         return None
     numbered = [f"column{i}" for i in range(1, width + 1)]
     table = Table(_by_name(numbered, cells[1:]), False, problem)
     if not {*sample.texts, sample.label}.isdisjoint(first) or _has_header(first, table):
         named = _by_name(first, cells[1:])
-        if width and not named:
-            what = f"the first row has {len(first)} cells, most others {width}"
-            problem = InputError(what, where=file, remedy="cells with a comma need quotes")
+        if 2 * len(named) < len(cells) - 1:
+            read = (record.make(dict) for record in read_delimited(file, encoding=sample.encoding))
+            problem = next((row for row in read if isinstance(row, InputError)), None)
+            if problem and [row[0].strip('"') for row in cells[1:3]] == ["1", "2"]:
+                problem.remedy = "give the column of R's row names a name: write.table(..., col.names = NA)"
+            named = []
         return Table(named, True, problem)
     return Table(_by_name(numbered, cells), False, problem)
 
@@ -274,26 +280,40 @@ def _by_name(names: Sequence[str], rows: Sequence[Sequence[str]]) -> list[dict[s
     ]
 
 
+def _problem_of_names(sample: Sample) -> InputError | None:
+    """Returns the error of a table whose names of columns stand after a comment, or in quotes together."""
+    first = sample.lines[0].strip()
+    what, remedy = "the names of the columns stand after a comment", "delete the lines before them"
+    line = next(iter(sample.lines[1:]), "") if first.startswith("#") else ""
+    if re.fullmatch(r'"[^"]+"', first):
+        what, remedy, line = "whole rows are in quotes", "save it again as csv, from separate columns", first
+    known = {normal(cell) for cell in _BETWEEN_CELLS.split(line)} & _KNOWN
+    return InputError(what, where=sample.files[0], line=1, remedy=remedy) if len(known) > 1 else None
+
+
 def _has_sentences(sample: Sample) -> bool:
-    """Tells whether blank lines separate the lines, as in files with a token a line."""
+    """Tells whether blank lines separate sentences with a token a line, and not the rows of a table."""
     names = set(map(normal, sample.first_cells))
     has_names = not names.isdisjoint(NAMES_OF_LABELS) and not names.isdisjoint(NAMES_OF_TEXTS)
-    return sample.has_blank_lines and not has_names and not any('"' in line for line in sample.lines)
+    if not sample.has_blank_lines or has_names or any('"' in line for line in sample.lines):
+        return False
+    rows = [_BETWEEN_CELLS.split(line.strip()) for line in sample.lines]
+    return 2 * sum(len(row) > 1 and max(map(num_words, row)) > 2 for row in rows) < len(rows)
 
 
 def _has_header(first: Sequence[str], table: Table) -> bool:
     """Tells whether the first row names the columns below: the first of these lines that is true says it."""
     names = list(filter(None, first))
-    if names == [str(number) for number in range(len(names))] and len(names) > 1:
+    if names == [str(number) for number in range(len(names))] and len(first) > 1:
         return True  # pandas numbers columns without names
-    if len(set(names)) < len(names) or any(
-        num_words(name) > _LONG_NAME or _NUMBER.fullmatch(name) for name in names
-    ):
+    if any(num_words(name) > _LONG_NAME for name in names):
         return False
     columns = zip(first, table.columns.values(), strict=False)
     filled = [(name, column) for name, column in columns if name and column.values]
     if any(normal(name) in _KNOWN and name not in column.counts for name, column in filled):
         return True
+    if len(set(names)) < len(names) or any(map(_NUMBER.fullmatch, names)):
+        return False
     if any(not _is_like(name, column) for name, column in filled):
         return True
     return not any(name in column.counts or num_words(name) > 3 for name, column in filled)

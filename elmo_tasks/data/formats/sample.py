@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 from os import SEEK_END
@@ -20,6 +20,8 @@ HEAD = 1000
 _PLACES, _LINES_OF_PLACE, _BYTES_OF_PLACE = 40, 10, 1 << 14
 """The places of a file behind its head that are looked at."""
 _RECORDS = 500
+TABLE_FILES = (".csv", ".tsv")
+_UNPACKED = "-unpacked/"
 _SEPARATOR = re.compile(r"#|(\d+[ \t]+)?-DOCSTART-")
 _STEP, _MOST_LINES = 400, 1_000_000
 """Of files without places, two lines of so many are looked at, and this many at most."""
@@ -37,6 +39,14 @@ class Sample:
     """The column of the labels, if it is chosen."""
     texts: Sequence[str] = ()
     """The columns of the texts, if they are chosen."""
+    path: str | list[str] = ""
+    """The path as it was given; empty for files alone."""
+
+    def shown(self, file: Path) -> str:
+        """Returns the path of a file, and not that of its copy if an archive has it."""
+        _, in_archive, member = str(file).partition(_UNPACKED)
+        is_member = in_archive and isinstance(self.path, str) and self.path
+        return f"{str(self.path).partition('!')[0]}!{member}" if is_member else str(file)
 
     @cached_property
     def lines(self) -> list[str]:
@@ -45,7 +55,7 @@ class Sample:
 
     @cached_property
     def spread(self) -> list[str]:
-        """Lines at places all over the rest of the first file; none of a packed file."""
+        """Lines all over the rest of the first file."""
         return _lines_at_places(self.files[0], self.encoding) if len(self.all_lines) == HEAD else []
 
     @cached_property
@@ -129,15 +139,21 @@ class Sample:
 def sample_of(path: str | list[str], label: str | None = None, texts: Sequence[str] = ()) -> Sample:
     """Returns a sample of the data at a path; without a file it is an `InputError`."""
     files = input_files(path)
-    encodings = {likely_encoding(file) or "ascii" for file in files} - {"ascii"}
-    return sample_of_files(files, encodings.pop() if len(encodings) == 1 else "utf-8", label, texts)
+    encodings = {likely_encoding(file) or "ascii": file for file in files}
+    encodings.pop("ascii", None)
+    if len(encodings) > 1 and len({file.suffix for file in encodings.values()}) == 1:
+        each = " and ".join(f"{file.name} is {encoding}" for encoding, file in encodings.items())
+        remedy = "write them all in UTF-8, such as by `iconv -f cp1252 -t utf-8`"
+        raise InputError(f"the files have several encodings: {each}", where=path, remedy=remedy)
+    encoding = next(iter(encodings)) if len(encodings) == 1 else "utf-8"
+    if len(files) > 1 and all(file.suffix in TABLE_FILES for file in files):
+        files.sort(key=lambda file: -len(sample_of_files([file], encoding).first_cells))
+    return replace(sample_of_files(files, encoding), label=label, texts=texts, path=path)
 
 
-def sample_of_files(
-    files: Sequence[Path], encoding: str, label: str | None = None, texts: Sequence[str] = ()
-) -> Sample:
+def sample_of_files(files: Sequence[Path], encoding: str) -> Sample:
     """Returns a sample of files in an encoding."""
-    return Sample(files, encoding, first_lines(files[0], HEAD, encoding), label, texts)
+    return Sample(files, encoding, first_lines(files[0], HEAD, encoding))
 
 
 def _lines_at_places(path: Path, encoding: str) -> list[str]:

@@ -6,6 +6,7 @@ labels of entailment, SNLI. Names break ties between columns. Where they do not,
 """
 
 import re
+import shlex
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain, combinations, pairwise
@@ -29,7 +30,7 @@ from elmo_tasks.data.formats.profile import (
     read_table,
 )
 from elmo_tasks.data.formats.records import ANSWER, class_names, is_rejected
-from elmo_tasks.data.formats.sample import Sample
+from elmo_tasks.data.formats.sample import HEAD, TABLE_FILES, Sample, sample_of_files
 from elmo_tasks.data.formats.texts import FASTTEXT, READ, TextOptions, is_fasttext, label_file
 from elmo_tasks.data.input_files import InputError, shorten
 from elmo_tasks.data.tokenization import tokenizer_of_texts
@@ -50,15 +51,17 @@ COLUMN_NAMES = {
 _PLAIN_NAMES = ("label", "gold label", "labels", "class", "class index", "cats")
 """The names of labels that need no choice between columns."""
 _IDS = re.compile(
-    r"(.* )?(id|ids|idx|index|uid|guid|number|nr|no|page|line|date|time|timestamp|year|month|day)"
+    r"(.* )?(id|ids|idx|index|uid|guid|number|nr|no|count|page|line|date|time|timestamp|year|month|day)"
 )
+_FEW_CLASSES = 20
+"""The classes of a column that is asked about beside one with a better name, at most."""
 _SPLITS = {"train", "training", "dev", "valid", "validation", "test", "trial", "part", "shard", "chunk"}
 _KINDS_OF_FILES = {
     *("text", "texts", "txt", "ann", "src", "tgt", "source", "target", "input", "output", "gold", "data")
 }
 """The parts of a set, in its files' names or in a column, which are not names of classes."""
 _PARSE = "_parse"
-_MOST_UNLIKE = 3
+_UNLIKE = 3
 """The texts of a pair have similar lengths, a title and its text do not."""
 _VERSIONS = {
     *("en", "de", "fr", "es", "pt", "it", "zh", "ja", "ar", "html", "raw", "clean", "cleaned", "original"),
@@ -70,12 +73,17 @@ _LONGER = 2
 """A text has twice as many words as its title, at least."""
 _UNLABELLED = {"unsup"}
 """Folders without a class, as in IMDB."""
-_TABLE_FILES = {".csv", ".tsv", ".json", ".jsonl", ".parquet"}
 _SCORE_NAME = re.compile("score|similarity|relatedness")
 _FRACTION = re.compile(r"-?\d*\.0*[1-9]\d*")
 _LABEL = re.compile(r"[\w.+-]+")
-_CODE = re.compile(r"\d+|[A-Z]+|[A-Z]+:\w+")
+_WORDS = re.compile(r"[^\W\d_]{2,}([\W_]+[^\W\d_]+)*")
+"""The name of a class."""
+_PART = re.compile(r"\d+|(?<![^\W_])[^\W\d_](?![^\W_])")
+"""What differs in the names of the parts of a text: a number, or a letter alone."""
+_CODE = re.compile(r"\d+|(?![AI]\b)[A-Z]+(:\w+)?")
 """A label at the start of a line that is hardly the first word of a sentence."""
+_FIRST_WORDS = {"how", "she", "the", "they", "this", "what", "when", "where", "which", "who", "why", "you"}
+"""Words that begin a sentence, and are no labels."""
 
 
 def find_texts(sample: Sample) -> Finding:
@@ -83,8 +91,10 @@ def find_texts(sample: Sample) -> Finding:
     if any(map(label_file, sample.files)):
         return Finding(Fit.CERTAIN, [{"format": "label_files"}])
     if names := _classes_of_paths(sample):
+        are_folders = names <= {file.parent.name for file in sample.files}
+        fit = Fit.LIKELY if are_folders or all(map(_WORDS.fullmatch, names)) else Fit.POSSIBLE
         has_texts = any(num_words(line) > 1 for line in sample.lines)
-        return Finding(Fit.LIKELY if has_texts else Fit.NO, [{"classes": sorted(names)}])
+        return Finding(fit if has_texts else Fit.NO, [{"classes": sorted(names)}])
     if is_fasttext(sample.lines):
         have_several = any(line.count(FASTTEXT) > 1 for line in sample.lines)
         return Finding(Fit.CERTAIN, [{"several_labels": True} if have_several else {}])
@@ -126,7 +136,7 @@ def find_pairs(sample: Sample) -> Finding:
         )
         label = table.columns[ways[0][0]["label"]]
         what = f"the labels {shorten(', '.join(sorted(label.counts)))} in {label.name!r} are not SNLI's"
-        return Finding(Fit.POSSIBLE, problem=InputError(what, where=sample.files[0], remedy=remedy))
+        return Finding(Fit.POSSIBLE, problem=_error(sample, what, remedy))
     fits = list(filter(None, found))
     return Finding(max((fit for fit, _ in fits), default=Fit.NO), [keys for _, keys in fits])
 
@@ -164,12 +174,16 @@ def _are_entailment(classes: Iterable[str]) -> bool:
 
 
 def _find_in_table(sample: Sample, table: Table) -> Finding:
-    file = sample.files[0]
     if missing := [name for name in (sample.label, *sample.texts) if name and name not in table.columns]:
         what = f"no column is {missing[0]!r}, only {', '.join(table.columns)}"
-        return Finding(Fit.LIKELY, problem=InputError(what, where=file))
+        return Finding(Fit.LIKELY, problem=_error(sample, what))
     label, label_doubt = _label_of(sample, table)
     texts, text_doubt = _texts_of(sample, table, label)
+    names = [column.name for column in [*filter(None, [label]), *texts]]
+    if others := _files_without(sample, {name.lower() for name in names}):
+        without = shorten(" and ".join(each.name for each in others))
+        what = f"the columns are {', '.join(names)}, which {without} beside it do not have"
+        return Finding(Fit.LIKELY, problem=_error(sample, what, "give this path alone"))
     columns = [] if table.has_header else list(table.columns)
     keys: dict[str, Any] = {"columns": columns} if columns else {}
     keys |= {f"sentence{i}": text.name for i, text in enumerate(texts, start=1)}
@@ -179,21 +193,30 @@ def _find_in_table(sample: Sample, table: Table) -> Finding:
         unlabelled = {"texts": [text.name for text in texts], "columns": columns}
         return Finding(Fit.NO, doubts=list(filter(None, [text_doubt])), unlabelled=unlabelled)
     if label is None or not texts:
-        return Finding(Fit.POSSIBLE, problem=_problem(sample, table, label))
+        damage = table.problem if len(table.rows) < 2 else None
+        return Finding(Fit.POSSIBLE, problem=damage or _error(sample, *_lack(sample, table, label)))
     is_named = label.plain_name in NAMES_OF_LABELS or any(text.plain_name in NAMES_OF_TEXTS for text in texts)
     scores = next((each for each in _scores(table) if _SCORE_NAME.search(each.plain_name)), None)
     is_chosen = sample.label or is_label_name(label.name) or _are_entailment(label.counts)
     if scores and len(texts) == 2 and not is_chosen:
-        return Finding(Fit.LIKELY, problem=_are_scores(file, scores))
+        return Finding(Fit.LIKELY, problem=_error(sample, *_scored(scores)))
     keys["label"] = label.name
     fit = Fit.CERTAIN if is_named and not label_doubt else Fit.LIKELY
     return Finding(fit, [keys], doubts=list(filter(None, [label_doubt, text_doubt])))
 
 
+def _files_without(sample: Sample, names: set[str]) -> list[Path]:
+    """Returns the tables after the first whose first line lacks names that its first line has."""
+    if len(sample.files) < 2 or not names <= sample.first_cells:
+        return []
+    others = (sample_of_files([file], sample.encoding) for file in sample.files[1:])
+    return [each.files[0] for each in others if not names <= each.first_cells]
+
+
 def _label_of(sample: Sample, table: Table) -> tuple[Column | None, Doubt | None]:
     """
-    Returns the column of the labels: of those that may be it, the one with the best name, such as `label`.
-    Where several have names as good, or none has one, there is a doubt.
+    Returns the column of the labels: of those that may be it, the one with the best name. Where there are
+    several, and none has a plain name such as `label`, there is a doubt.
     """
     if sample.label:
         return table.columns[sample.label], None
@@ -203,11 +226,26 @@ def _label_of(sample: Sample, table: Table) -> tuple[Column | None, Doubt | None
     if not table.of_kind("text"):  # the longest labels are short texts
         longest = max(possible, key=lambda column: column.num_words, default=None)
         possible = [column for column in possible if column is not longest or not column.has_words]
-    ranks = list(map(_rank_of_label, possible))
-    columns = [column for column, rank in zip(possible, ranks, strict=True) if rank == min(ranks)]
-    columns.sort(key=lambda column: len(column.counts))
-    is_sure = len(columns) < 2 or min(ranks) < len(_PLAIN_NAMES)
+    possible.sort(key=lambda column: (_rank_of_label(column), len(column.counts), _is_of_numbers(column)))
+    columns = possible[:1]
+    for column in possible[1:]:
+        is_seldom = len(column.counts) > _FEW_CLASSES or not re.search(r"\w", "".join(column.counts))
+        is_worse = is_seldom and is_label_name(columns[0].name) and not is_label_name(column.name)
+        if not (is_worse or any(_are_one_to_one(table, column, better) for better in columns)):
+            columns.append(column)
+    is_sure = len(columns) < 2 or _rank_of_label(columns[0]) < len(_PLAIN_NAMES)
     return next(iter(columns), None), None if is_sure else _doubt("label", columns)
+
+
+def _is_of_numbers(column: Column) -> bool:
+    return all(value.isdecimal() for value in column.counts)
+
+
+def _are_one_to_one(table: Table, column: Column, other: Column) -> bool:
+    """Tells whether two columns have the same classes, one of them by numbers."""
+    pairs = {(str(row.get(column.name)), str(row.get(other.name))) for row in table.rows}
+    is_numbered = _is_of_numbers(column) or _is_of_numbers(other)
+    return is_numbered and len(pairs) == len(column.counts) == len(other.counts)
 
 
 def _rank_of_label(column: Column) -> int:
@@ -215,19 +253,22 @@ def _rank_of_label(column: Column) -> int:
     if name in _PLAIN_NAMES:
         return _PLAIN_NAMES.index(name)
     if name == "target":  # it may be what a text is about
-        return 300
+        return 0 if _is_binary(column) else 300
     return 100 if name in NAMES_OF_LABELS else 200 if is_label_name(name) else 300
 
 
 def _may_be_labels(column: Column) -> bool:
     is_named = is_label_name(column.name)
+    if 2 * len(column.values) < column.num_rows and column.plain_name not in _PLAIN_NAMES:
+        return False
     if column.kind != "label":
         # Few records have few texts a class.
         is_short = column.kind in ("word", "id") or (column.kind == "text" and column.num_words <= 2)
         is_named &= column.plain_name not in NAMES_OF_TEXTS
         return is_named and is_short and 1 < len(column.counts) <= MAX_CLASSES
-    is_other = _IDS.fullmatch(column.plain_name) or column.plain_name in NAMES_OF_TEXTS
-    return (is_named or not is_other) and not {value.lower() for value in column.counts} <= _SPLITS
+    is_part = column.plain_name in _SPLITS and _is_binary(column)
+    is_other = is_part or _IDS.fullmatch(column.plain_name) or column.plain_name in NAMES_OF_TEXTS
+    return (is_named or not is_other) and not {*map(str.lower, column.counts)} <= _SPLITS
 
 
 def is_label_name(column: str) -> bool:
@@ -287,7 +328,7 @@ def _pair(table: Table, texts: Sequence[Column]) -> Sequence[Column] | None:
     if len(texts) != 2 or len(filled) != 2:
         return None
     short, long = sorted(column.num_words for column in texts)
-    return texts if short > 2 and long <= _MOST_UNLIKE * short else None
+    return texts if short > 2 and long <= _UNLIKE * short else None
 
 
 def _are_contrasted(first: str, second: str) -> bool:
@@ -303,38 +344,41 @@ def _doubt(what: str, columns: Sequence[Column]) -> Doubt:
     return Doubt(what, [column.shown() for column in columns], [column.name for column in columns])
 
 
-def _problem(sample: Sample, table: Table, label: Column | None) -> InputError:
-    """Returns what the nearest reading of a table lacks."""
-    file, columns = sample.files[0], shorten(", ".join(table.columns), 200)
-    if table.problem and len(table.rows) < 2:
-        return table.problem
+def _error(sample: Sample, what: str, remedy: str = "") -> InputError:
+    return InputError(what, where=sample.shown(sample.files[0]), remedy=remedy)
+
+
+def _scored(column: Column) -> tuple[str, str]:
+    return f"the column {column.name!r} has scores, which are not classes", "--label names another column"
+
+
+def _lack(sample: Sample, table: Table, label: Column | None) -> tuple[str, str]:
+    """Returns what a table lacks, and what to do."""
     if label:
-        return InputError(
-            f"no column has texts for the labels in {label.name!r}", where=file, remedy="--text names it"
-        )
+        return f"no column has texts for the labels in {label.name!r}", "--text names it"
+    columns, other = shorten(", ".join(table.columns), 200), "--label names another column"
     lists = [] if sample.has_records else table.of_kind("list")
     if not table.of_kind("text") and not any(re.search(r"[^\W\d]", str(each.values)) for each in lists):
         what = "JSON" if sample.is_json else "a table"
-        return InputError(f"this is {what} with the columns {columns}, none of which has texts", where=file)
+        return f"this is {what} with the columns {columns}, none of which has texts", ""
     for column in table.of_kind("tags"):
-        problem = f"the tags in the column {column.name!r} are not as many as the words of a text in each row"
-        return InputError(problem, where=file)
-    if scores := _scores(table):
-        return _are_scores(file, scores[0])
-    remedy = "--label names another column"
+        return f"the tags in {column.name!r} are not as many as the words of a text in each row", ""
+    for column in _scores(table):
+        return _scored(column)
     for column in filter(lambda column: is_label_name(column.name), table.columns.values()):
         if column.kind == "constant":
-            what = f"the column {column.name!r} has one class, {column.strings[0]!r}"
-            return InputError(what, where=file, remedy=remedy)
-        if column.kind not in ("text", "empty"):
-            what = f"the column {column.name!r} has a value of its own for each text, which are no classes"
-            return InputError(what, where=file, remedy=remedy)
-    if lists:
-        what, remedy = f"the cells of {lists[0].name!r} hold lists", "export JSON Lines or Parquet"
-        return InputError(what, where=file, remedy=f"{remedy}, which keep lists")
-    return InputError(
-        f"no column has classes, of the columns {columns}", where=file, remedy="--label names it"
-    )
+            return f"the column {column.name!r} has one class, {column.strings[0]!r}", other
+        if column.kind in ("list", "labels"):
+            lists.insert(0, column)
+        elif 2 * len(column.counts) <= len(column.values) > 2 * MAX_CLASSES:
+            remedy = f"--label {shlex.quote(column.name)} reads them"
+            return f"the column {column.name!r} has more than {MAX_CLASSES} classes", remedy
+        elif column.kind not in ("text", "empty"):
+            return f"the column {column.name!r} has a value of its own for each text, no classes", other
+    for column in lists:
+        read = "`allennlp elmo tag` reads entities" if sample.has_records else "export JSON Lines or Parquet"
+        return f"the cells of {column.name!r} hold lists, such as {shorten(column.strings[0])}", read
+    return f"no column has classes, of the columns {columns}", "--label names it"
 
 
 def _is_unlabelled(table: Table) -> bool:
@@ -356,11 +400,6 @@ def _scores(table: Table) -> list[Column]:
         if (_SCORE_NAME.search(column.plain_name) or is_label_name(column.name))
         and any(map(_FRACTION.fullmatch, column.strings))
     ]
-
-
-def _are_scores(file: Path, column: Column) -> InputError:
-    problem = f"the column {column.name!r} has scores, which are not classes"
-    return InputError(problem, where=file, remedy="--label names another column")
 
 
 def _several_labels(sample: Sample, table: Table) -> dict[str, Any] | None:
@@ -395,8 +434,7 @@ def completed(sample: Sample, keys: Mapping[str, Any]) -> dict[str, Any]:
     if classes is None:
         classes, texts = _classes_and_texts(sample, keys)
     if len(classes) < 2:
-        what = f"there are not two classes, but {', '.join(classes) or 'none'}"
-        raise InputError(what, where=sample.files[0])
+        raise _error(sample, f"there are not two classes, but {', '.join(classes) or 'none'}")
     tokenizer = tokenizer_of_texts(texts)
     return {**keys, "classes": classes} | ({} if tokenizer is None else {"tokenizer": tokenizer})
 
@@ -423,7 +461,7 @@ def _classes_and_texts(sample: Sample, keys: Mapping[str, Any]) -> tuple[list[st
                 classes.update(filter(None, map(as_label, labels)))
             elif value not in (None, "", *([UNDECIDED] if label == GOLD else ())):
                 classes.add(as_label(value))
-            if len(first) < MAX_CLASSES:
+            if len(first) < HEAD:
                 first += (str(values.get(name) or "") for name in texts)
     if format == "label_text":
         classes = {name.partition(":")[0] for name in classes}
@@ -453,7 +491,7 @@ def _classes_of_paths(sample: Sample) -> set[str]:
     folders = {file.parent for file in sample.files}
     innermost = folders.difference(*(folder.parents for folder in folders))
     files = [file for file in sample.files if file.parent in innermost]
-    if len(files) < 2 or any(file.suffix in _TABLE_FILES for file in files):
+    if len(files) < 2 or any(file.suffix in (*TABLE_FILES, ".json", ".jsonl", ".parquet") for file in files):
         return set()
     for names in ({folder.name for folder in innermost} - _UNLABELLED, _names_of_files(files, sample)):
         parts = {part for name in names for part in re.split(r"[\W_]", name)}
@@ -466,7 +504,8 @@ def _names_of_files(files: Sequence[Path], sample: Sample) -> set[str]:
     names = {file.stem for file in files}
     if len(names) < len(files):
         names = {file.suffix[1:] for file in files}
-    return set() if "txt" in names or sample.has_blank_lines or _has_tabs(sample) else names
+    are_parts = len({_PART.sub("", name) for name in names}) < len(names)
+    return set() if "txt" in names or are_parts or sample.has_blank_lines or _has_tabs(sample) else names
 
 
 def _has_tabs(sample: Sample) -> bool:
@@ -474,16 +513,17 @@ def _has_tabs(sample: Sample) -> bool:
 
 
 def _first_words(sample: Sample) -> set[str]:
-    """Returns the first words of the lines, before a colon, if they may be labels: two or more, and few."""
-    if not sample.lines or sample.has_blank_lines or _has_tabs(sample):
+    """Returns the first words of the lines, if what is before a colon may be labels: two or more, and few."""
+    are_of_a_kind = len({file.suffix for file in sample.files}) == 1
+    if not (sample.lines and are_of_a_kind) or sample.has_blank_lines or _has_tabs(sample):
         return set()
-    if len({file.suffix for file in sample.files}) > 1:
-        return set()
-    words = [line.split(maxsplit=1) for line in sample.lines + sample.spread]
-    labels = {parts[0].partition(":")[0] for parts in words if parts}
+    words = [line.split(maxsplit=1) for line in sample.lines + sample.spread if line.strip()]
+    first = {parts[0] for parts in words}
+    labels = {word.partition(":")[0] for word in first}
     is_few = 2 <= len(labels) <= min(len(words) // 2, MAX_CLASSES)
-    numbers = [int(parts[0]) for parts in words if parts and parts[0].isdecimal()]
+    numbers = [int(parts[0]) for parts in words if parts[0].isdecimal()]
     if sum(after == before + 1 for before, after in pairwise(numbers)) > len(words) // 2:
         return set()  # the lines are numbered
     have_texts = len(words) < 1.3 * sum(len(parts) == 2 for parts in words)
-    return labels if is_few and have_texts and all(map(_LABEL.fullmatch, labels)) else set()
+    may_be_labels = _FIRST_WORDS.isdisjoint(map(str.lower, labels)) and all(map(_LABEL.fullmatch, labels))
+    return first if is_few and have_texts and may_be_labels else set()

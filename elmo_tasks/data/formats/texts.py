@@ -25,7 +25,7 @@ FASTTEXT = "__label__"
 CLASS_PATHS = ("class_folders", "class_files")
 """The formats with the class in the name of the folder or the file."""
 DELIMITER_OF_FORMAT = {"csv": ",", "tsv": "\t"}
-_LINES = 20
+_LINES_OF_FORMAT = 20
 _TEXT_FILES = ("text", "texts", "sentences", "sentence", "tweets", "data")
 """The words in the names of files of texts that have their labels in another file."""
 _LABEL_FILES = ("labels", "label")
@@ -98,15 +98,13 @@ def label_file(path: Path) -> Path | None:
 
 def _read_class_file(path: Path, options: TextOptions) -> Iterator[Record]:
     label = class_of_path(path, "class_files", options.names) or path.name
-    return _labelled(_read_text(path, options), label)
+    for each in _read_text(path, options):
+        yield Record(path, each.line, each.values | {"label": label})
 
 
 def _read_class_folder(path: Path, options: TextOptions) -> Iterator[Record]:
-    return _labelled(_read_document(path, options), path.parent.name)
-
-
-def _labelled(records: Iterator[Record], label: str) -> Iterator[Record]:
-    return (Record(each.path, each.line, each.values | {"label": label}) for each in records)
+    for each in _read_document(path, options):
+        yield Record(path, each.line, each.values | {"label": path.parent.name})
 
 
 def class_of_path(path: Path, format: str, names: Collection[str]) -> str | None:
@@ -138,7 +136,7 @@ def lines_format(path: Path, options: TextOptions) -> str | None:
     """Returns `fasttext` or `label_text` if the first lines are of it, or `None`."""
     if is_parquet(path):
         return None
-    lines = list(filter(str.strip, first_lines(path, _LINES, options.encoding)))
+    lines = list(filter(str.strip, first_lines(path, _LINES_OF_FORMAT, options.encoding)))
     if is_fasttext(lines):
         return "fasttext"
     words = [line.split(maxsplit=1) for line in lines]

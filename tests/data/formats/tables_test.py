@@ -3,10 +3,11 @@
 import gzip
 import json
 from typing import Any
+from zipfile import ZipFile
 
 import pytest
 
-from elmo_tasks.commands.inspect import CONFIGS, find_readings, read_best
+from elmo_tasks.commands.inspect import CONFIGS, find_readings, read_best, readings_of_probes
 from elmo_tasks.data.formats.sample import sample_of
 from elmo_tasks.data.input_files import InputError
 from tests.errors import error_of, mentions
@@ -28,6 +29,7 @@ def rows(*columns: list[str], header: str = "", mark: str = ",", times: int = 2)
 def read(path: Any) -> Any:
     sample = sample_of(str(path))
     readings, problem = find_readings(sample, list(CONFIGS))
+    readings = [*readings_of_probes(sample), *readings]
     return read_best(str(path), sorted(readings, key=lambda reading: -reading.fit), sample, problem)[0]
 
 
@@ -59,6 +61,21 @@ PAIR = [f"{text} ." for text in reversed(TEXTS)]
         (rows(TEXTS, ["2020-03-01", "2020-03-02"] * 2, KINDS, header="text,day,mood"), ["text"], "mood"),
         (rows(KINDS, ["从北京到上海的车很慢", "怎么做鱼汤才好呢"] * 2, mark="\t"), ["column2"], "column1"),
         ("sep=;\n" + rows(KINDS, TEXTS, header="Klasse;Text", mark=";"), ["Text"], "Klasse"),
+        (rows(TEXTS, KINDS, header="Tweet,Mood").replace("\n", "\n\n"), ["Tweet"], "Mood"),
+        (rows(KINDS, TEXTS, mark="\t").replace("anger", "\nanger", 1), ["column2"], "column1"),
+        (rows(TEXTS, KINDS, ["7", "8", "9", "7"], header="text,label,2020"), ["text"], "label"),
+        (rows(["0", "1"] * 2, KINDS, TEXTS, header="label_id,label_name,text"), ["text"], "label_name"),
+        (
+            rows(["0", "1"] * 2, ["us", "uk", "uk", "us"], TEXTS, header="target,place,text"),
+            ["text"],
+            "target",
+        ),
+        (
+            rows(["a,", "b,"] * 2, TEXTS, header="mood,mood_gold,text", times=3)
+            + rows(["a,joy", "b,grief"], TEXTS[:2]),
+            ["text"],
+            "mood",
+        ),
     ],
 )
 def test_columns(tmp_path, content, texts, label):
@@ -74,6 +91,10 @@ def test_columns(tmp_path, content, texts, label):
         (
             rows(["m", "f"] * 2, TEXTS, ["joy", "joy", "anger", "fear"], header="gender,text,emotion"),
             ["--label"],
+        ),
+        (
+            rows(["ship", "sea"] * 2, TEXTS, ["for", "no", "no", "for"], header="topic,text,stance"),
+            ["topic ("],
         ),
         (rows(TEXTS, PAIR, PAIR[2:] + PAIR[:2], KINDS, header="one,two,three,label"), ["--text"]),
     ],
@@ -100,6 +121,11 @@ def test_classes_behind_the_head(tmp_path, sort, packed):
             "tokens,ner_tags\n\"['Ann', 'left']\",\"['B-PER', 'O']\"\n\"['It' 'rained']\",\"['O' 'O']\"\n",
             {"PER": 1},
         ),
+        (
+            "sentence_id,words,labels\n1,\"['Ann', 'left']\",\"['B-PER', 'O']\"\n2,\"['It']\",\"['O']\"\n",
+            {"PER": 1},
+        ),
+        ("Sentence,Word,Tag\n0,李,B-姓名\n,走,O\n1,北京,B-地址\n,下雨,O\n", {"姓名": 1, "地址": 1}),
         ("text,labels\nAnn Lee left,B-PER I-PER O\nIt rained,O O\n", {"PER": 1}),
         ("\tone B-COUNT\n\tday o\n\n\tsix B-COUNT\n\tmen o\n", {"COUNT": 2}),
         ("Ann PER\nleft 0\n\nOslo LOC\nsleeps 0\n", {"PER": 1, "LOC": 1}),
@@ -113,6 +139,60 @@ def test_entities(tmp_path, content, labels):
     found = read(tmp_path / "a")
     assert (found.task, found.labels) == ("ner", labels)
     assert found.records == (3 if "DOCSTART" in content else 2) - ("DOCSTART" in content)
+
+
+@pytest.mark.parametrize(
+    ("names", "task"),
+    [
+        (["pos.txt", "neg.txt"], "classification"),
+        (["rt-polarity.pos", "rt-polarity.neg"], "classification"),
+        (["0/a.txt", "1/a.txt"], "classification"),
+        (["4stars.txt", "few_stars.txt"], "text for a biLM"),
+        (["chapter1.txt", "chapter2.txt"], "text for a biLM"),
+        (["a.txt", "b.txt"], "text for a biLM"),
+        (["news.en-00001-of-00100", "news.en-00002-of-00100"], "text for a biLM"),
+    ],
+)
+def test_folders(tmp_path, names, task):
+    """Files that differ in a number or a letter alone are no classes, and words are."""
+    for name in names:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("".join(f"{text}\n" for text in TEXTS))
+    assert read(tmp_path).task == task
+
+
+def test_files_of_other_columns(tmp_path):
+    """Of an archive of Kaggle, the path of the one file with texts and labels works."""
+    with ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr("sample.csv", "id,label\n1,joy\n2,joy\n")
+        archive.writestr("train.csv", rows(["1", "2", "3", "4"], TEXTS, KINDS, header="id,text,label"))
+    message = error_of(InputError, read, tmp_path / "a.zip")
+    path, _, problem = message.partition(": ")
+    assert "sample.csv" in problem
+    assert read(path).labels == {"joy": 4, "anger": 4}
+
+
+def test_several_encodings(tmp_path):
+    for name, encoding in [("a.csv", "utf-8"), ("b.csv", "cp1252")]:
+        (tmp_path / name).write_text("text,label\nSchöne Grüße,a\nfür später,b\n", encoding)
+    assert mentions(error_of(InputError, read, tmp_path), "a.csv is utf-8", "b.csv is cp1252", "iconv")
+
+
+@pytest.mark.parametrize(
+    ("words", "task"),
+    [
+        (["NUM:year", "LOC"], "classification"),
+        (["0", "1"], "classification"),
+        (["A:", "B:"], "text for a biLM"),
+        (["I", "A"], "text for a biLM"),
+        (["What", "How"], "text for a biLM"),
+    ],
+)
+def test_first_words(tmp_path, words, task):
+    (tmp_path / "a").write_text(rows(words * 2, TEXTS, mark=" "))
+    assert read(tmp_path / "a").task == task
+    readings, _ = find_readings(sample_of(str(tmp_path / "a")), ["classification"])
+    assert bool(readings) is (words[0] != "What")
 
 
 SEVERAL = [["a", "c"], ["b"], ["a"], ["b", "c"]]
@@ -168,6 +248,26 @@ def test_texts_without_labels(tmp_path):
         (rows(TEXTS, PAIR, ["0.1", "2.5", "0.7", "1.2"], header="a,b,score"), ["'score'", "scores"]),
         (rows(["10_1", "10_2", "11_1", "11_2"], KINDS, header="file_id,label"), ["'label'"]),
         (rows(TEXTS, ["spam"] * 4, header="text,label"), ["one class, 'spam'"]),
+        (
+            rows(
+                [f"{text} {i}" for i in range(152) for text in TEXTS],
+                [str(i) for i in range(304)] * 2,
+                header="text,class",
+            ),
+            ["more than 200 classes", "--label class"],
+        ),
+        (rows(TEXTS, ["['a', 'b']", "['c']"] * 2, header="text\tlabel", mark="\t"), ["'label' hold lists"]),
+        (rows(TEXTS, KINDS, KINDS, header="text,label,label"), ["line 1", "'label' twice"]),
+        (
+            rows(["1", "2", "3", "4"], TEXTS, KINDS, header="text\tlabel", mark="\t"),
+            ["line 2", "R's row names"],
+        ),
+        (rows([f"so, {text}" for text in TEXTS], KINDS, header="text,label"), ["line 2", "need quotes"]),
+        ("# of 2020\n" + rows(TEXTS, KINDS, header="text,label"), ["line 1", "comment"]),
+        (
+            rows([f'"{text}' for text in ["text", *TEXTS]], [f'{kind}"' for kind in ["label", *KINDS]]),
+            ["whole rows"],
+        ),
         (rows(["it", "rained", "in", "Oslo"], ["O", "O", "O", "B-LOC"], header="word,tag"), ["sentence"]),
     ],
 )
