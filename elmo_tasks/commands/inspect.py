@@ -87,13 +87,14 @@ class Inspection:
 
 
 class Reading(NamedTuple):
-    """A way to read data, which a sample shows."""
+    """A way to read data, which a sample shows, or the `problem` of the way that is nearest."""
 
     task: str
     fit: Fit
     keys: dict[str, Any]
     doubts: Sequence[Doubt] = ()
     probe: ProbeFormat | None = None
+    problem: InputError | None = None
 
 
 class Inspect(Verb):
@@ -112,11 +113,8 @@ class Inspect(Verb):
 
     def run(self) -> None:
         sample = sample_of(self.path, self.label, self.text)
-        readings, problem = find_readings(sample, list(CONFIGS) if self.task is None else [TASKS[self.task]])
-        if self.task is None:
-            readings = [*readings_of_probes(sample), *readings]
-        readings.sort(key=lambda reading: -reading.fit)
-        inspection, others = read_best(self.path, readings, sample, problem)
+        readings = find_readings(sample, None if self.task is None else TASKS[self.task])
+        inspection, others = read_best(self.path, readings, sample)
         if self.json:
             also = [{"task": task, "dataset_reader": block} for task, block, _ in others]
             shown = asdict(replace(inspection, texts=None)) | {"also": also}
@@ -161,29 +159,42 @@ def _overrides(block: Mapping[str, Any]) -> dict[str, Any]:
     return {f"dataset_reader.{key}": value for key, value in block.items() if key != "type"}
 
 
-def find_readings(sample: Sample, tasks: Sequence[str]) -> tuple[list[Reading], InputError | None]:
+def find_readings(sample: Sample, task: str | None = None) -> list[Reading]:
     """
-    Returns the ways in which tasks read data, by what a sample shows. If there are none, the error says what
-    the likeliest of them lacks.
+    Returns the ways in which a task, or all tasks and probes, read data, by what a sample shows: what fits
+    best first, and of equal fits those of probes, problems, a text for a biLM, and the tasks as in `CONFIGS`.
     """
     if error := refusal(sample):
         raise error
-    readings: list[Reading] = []
-    problems: list[tuple[Fit, InputError]] = []
-    for task in tasks:
+    probes = [] if task else [Reading(each.name, each.fit(sample), {}, probe=each) for each in PROBES]
+    texts = [] if task or not is_plain_text(sample) else [Reading(_TEXT, Fit.POSSIBLE, {})]
+    problems: list[Reading] = []
+    of_tasks: list[Reading] = []
+    for name in [task] if task else CONFIGS:
         with _logged():
-            fit, candidates, problem, doubts, unlabelled = reader_class(task).find(sample)
+            fit, candidates, problem, doubts, unlabelled = reader_class(name).find(sample)
         if unlabelled is not None:
-            readings.append(Reading(_UNLABELLED, Fit.POSSIBLE, unlabelled, doubts))
+            of_tasks.append(Reading(_UNLABELLED, Fit.POSSIBLE, unlabelled, doubts))
         elif problem is not None:
-            problems.append((fit, problem))
-        elif fit > Fit.POSSIBLE or (fit and not _is_list(sample)):
-            readings += [Reading(task, fit, keys, doubts) for keys in candidates]
-    if len(tasks) == 1 and tasks != ["classification"] and not (readings or problems):
-        readings.append(Reading(tasks[0], Fit.POSSIBLE, {}))  # its reader says why it cannot
-    fit, problem = max(problems, key=lambda pair: pair[0], default=(Fit.NO, None))
-    is_likeliest = fit > Fit.POSSIBLE >= max((reading.fit for reading in readings), default=Fit.NO)
-    return ([], problem) if is_likeliest else (readings, problem)
+            problems.append(Reading(name, fit, {}, problem=problem))
+        elif fit > Fit.POSSIBLE or not _is_list(sample):
+            of_tasks += [Reading(name, fit, keys, doubts) for keys in candidates]
+    readings = [each for each in (*probes, *problems, *texts, *of_tasks) if each.fit]
+    if task and not readings:  # its reader says what is missing; those of many formats do not know which
+        problem = _problem_of_other_task(sample, task) if task in _VERBS else None
+        readings = [Reading(task, Fit.POSSIBLE, {}, problem=problem)]
+    return sorted(readings, key=lambda reading: -reading.fit)
+
+
+def _problem_of_other_task(sample: Sample, task: str) -> InputError:
+    """Returns the error that says what data are that a task does not read, and which task does."""
+    others = [each for each in find_readings(sample) if each.fit > Fit.POSSIBLE or each.probe is None]
+    remedy = _DATA
+    if others and others[0].problem is None:
+        other = others[0].task
+        remedy = f"it is {other}" + (f": `allennlp elmo {_VERBS[other]}` reads it" if other in _VERBS else "")
+    what = f"this is {container(sample)}, which {task} does not read"
+    return InputError(what, where=sample.files[0], remedy=remedy)
 
 
 def _is_list(sample: Sample) -> bool:
@@ -193,25 +204,14 @@ def _is_list(sample: Sample) -> bool:
     )
 
 
-def readings_of_probes(sample: Sample) -> Iterator[Reading]:
-    for probe in PROBES:
-        if fit := probe.fit(sample):
-            yield Reading(probe.name, fit, {}, probe=probe)
-    if is_plain_text(sample):
-        yield Reading(_TEXT, Fit.POSSIBLE, {})
-
-
-def read_best(
-    path: str, readings: Sequence[Reading], sample: Sample, problem: InputError | None
-) -> tuple[Inspection, list[Other]]:
-    """
-    Reads data in the first way that works, and returns the others that may be meant. The error of a sample is
-    raised if nothing is likelier.
-    """
+def read_best(path: str, readings: Sequence[Reading], sample: Sample) -> tuple[Inspection, list[Other]]:
+    """Reads data in the first way that works, of those that fit best; returns others that may be meant."""
     error: Exception | None = None
     for index, reading in enumerate(readings):
         if reading.fit < readings[0].fit:
             break  # what fits better says what is wrong
+        if reading.problem is not None:
+            raise reading.problem
         try:
             inspection = read(path, reading, sample)
         except (ConfigurationError, ValueError, OSError) as failure:
@@ -219,7 +219,6 @@ def read_best(
             continue
         others = _others(reading, readings[index + 1 :])
         return inspection, [_other(path, each, sample) for each in others]
-    error = error or problem
     raise error or InputError(f"this is {container(sample)}, which no task reads", where=path, remedy=_DATA)
 
 
@@ -228,7 +227,7 @@ def _others(chosen: Reading, readings: Iterable[Reading]) -> Iterator[Reading]:
     tasks: set[str] = set()
     for reading in readings:
         is_likely = reading.fit == chosen.fit or (reading.fit > Fit.POSSIBLE and reading.probe is None)
-        if is_likely and reading.task not in (_UNLABELLED, *tasks):
+        if is_likely and reading.problem is None and reading.task not in (_UNLABELLED, *tasks):
             yield reading
             tasks |= {reading.task} - {chosen.task}
 

@@ -110,7 +110,7 @@ class TrainOnOwnData(Verb):
 
     def _inspection(self) -> Inspection:
         sample = sample_of(self.train, self.label, self.text)
-        readings, problem = find_readings(sample, [self.task])
+        readings = find_readings(sample, self.task)
         remedy = f"try `allennlp elmo inspect {shlex.quote(self.train)}`"
         if doubts := readings[0].doubts if readings else ():
             likeliest = {doubt.what: doubt.columns[0] for doubt in doubts}
@@ -120,7 +120,7 @@ class TrainOnOwnData(Verb):
             questions = "; ".join(doubt.question() for doubt in doubts)
             raise InputError(questions, where=self.train, remedy=f"choose by {' or '.join(commands)}")
         try:
-            inspection, _ = read_best(self.train, readings[:1], sample, problem)
+            inspection, _ = read_best(self.train, readings[:1], sample)
         except InputError as error:
             error.add_note(remedy)
             raise

@@ -193,6 +193,17 @@ def test_findings_are_ranked_by_evidence(capsys, tmp_path, content, tasks):
         ("a.csv", "text,label\nfine,pos\nslow,neg\n", "snli", ("'sentence1'",)),
         ("a.json", '{"data": [{"passage": "Ann runs."}]}\n', "squad", (", line 1", "'context'")),
         ("a.csv", "text,label\na fine trip,spam\na dull trip,spam\n", None, ("'label'", "'spam'")),
+        (
+            "a",
+            '{"text": "a trip", "label": "x"}\n{"text": "two days", "label": "x"}\n',
+            None,
+            ("'label'", "'x'"),
+        ),
+        ("a", '{"text": "a trip", "score": 0.5}\n{"text": "two days", "score": 0.75}\n', None, ("'score'",)),
+        ("a", '{"text": "Ann ran.", "entities": {"PER": ["Ann"]}}\n', None, (", line 1", "8 characters")),
+        ("a.csv", "text,label\nfine,pos\nslow,neg\n", "ner", ("a table", "text, label", "elmo classify")),
+        ("a", "Ann B-PER\nruns O\n\nBob B-PER\n", CLASSES, ("columns", "it is ner", "elmo tag")),
+        ("a", "A plain text of a day .\n", "ner", ("lines of text", "'A plain", "a biLM")),
     ],
 )
 def test_data_that_are_refused(tmp_path, name, content, task, values):

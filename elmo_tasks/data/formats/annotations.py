@@ -104,8 +104,10 @@ def _fit(values: dict[str, Any]) -> Fit:
     name, shape = _list_of_spans(values, tokens, text)
     if shape is not None or (tokens and len(values.get(_name_of_tags(values), ())) == len(tokens)):
         return Fit.CERTAIN
-    if tokens or (text and values.get(name) == []):
-        return Fit.LIKELY
+    value, is_label = values.get(name), name in ("label", "labels", "tags")
+    have_parts = _is_list_of(value, (list, dict)) if is_label else isinstance(value, list | dict)
+    if tokens or (text and have_parts):
+        return Fit.LIKELY  # of spans with other parts the reader says which they need
     return Fit.POSSIBLE if text else Fit.NO
 
 
