@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from itertools import chain
 from logging.handlers import BufferingHandler
 from typing import Any, NamedTuple
 
@@ -53,6 +54,7 @@ _SHOWN = 20
 _NOTES = 3
 """Files that are described; the last description is of all files."""
 LEFT_OUT = "left out: "
+_MOST_TEXTS = 2
 _RECURS = 5
 """The records of the largest class, from which a class of one record is odd."""
 
@@ -95,6 +97,13 @@ class Reading(NamedTuple):
     doubts: Sequence[Doubt] = ()
     probe: ProbeFormat | None = None
     problem: InputError | None = None
+    columns: Sequence[str] = ()
+    """See `Finding`."""
+
+
+def text_option() -> Any:
+    about = "the column of the text; --text A --text B for a pair"
+    return option(about, [], metavar="COLUMN", action="append")
 
 
 class Inspect(Verb):
@@ -108,7 +117,7 @@ class Inspect(Verb):
     path: Input = positional("PATH", "file, folder, pattern, archive or URL, as in train_data_path")
     task: str | None = option("the task (default: all that fit)", choices=TASKS)
     label: str | None = option("the column of the labels or tags", metavar="COLUMN")
-    text: list[str] = option("the column of the text, or both of a pair", [], metavar="COLUMN", nargs="+")
+    text: list[str] = text_option()
     json: bool = flag("print one JSON object")
 
     def run(self) -> None:
@@ -151,8 +160,12 @@ class Inspect(Verb):
             label, *texts = (f"column{columns.index(name) + 1}" for name in (TAG, WORD))
         words = ["allennlp", "elmo", verb, self.path, "-o", f"runs/{task}"]
         words += ["--label", label] if isinstance(label, str) else []  # else a column for each label
-        words += ["--text", *texts] if texts else []
+        words += _text_options(texts)
         return shlex.join(words + ["--skip-bad"] * ("skip_bad" in block))
+
+
+def _text_options(columns: Iterable[str]) -> list[str]:
+    return [word for column in columns for word in ("--text", column)]
 
 
 def _overrides(block: Mapping[str, Any]) -> dict[str, Any]:
@@ -164,7 +177,7 @@ def find_readings(sample: Sample, task: str | None = None) -> list[Reading]:
     Returns the ways in which a task, or all tasks and probes, read data, by what a sample shows: what fits
     best first, and of equal fits those of probes, problems, a text for a biLM, and the tasks as in `CONFIGS`.
     """
-    if error := refusal(sample):
+    if error := refusal(sample) or _problem_of_choice(sample):
         raise error
     probes = [] if task else [Reading(each.name, each.fit(sample), {}, probe=each) for each in PROBES]
     texts = [] if task or not is_plain_text(sample) else [Reading(_TEXT, Fit.POSSIBLE, {})]
@@ -172,18 +185,44 @@ def find_readings(sample: Sample, task: str | None = None) -> list[Reading]:
     of_tasks: list[Reading] = []
     for name in [task] if task else CONFIGS:
         with _logged():
-            fit, candidates, problem, doubts, unlabelled = reader_class(name).find(sample)
+            fit, candidates, problem, doubts, unlabelled, columns = reader_class(name).find(sample)
         if unlabelled is not None:
             of_tasks.append(Reading(_UNLABELLED, Fit.POSSIBLE, unlabelled, doubts))
         elif problem is not None:
             problems.append(Reading(name, fit, {}, problem=problem))
         elif fit > Fit.POSSIBLE or not _is_list(sample):
-            of_tasks += [Reading(name, fit, keys, doubts) for keys in candidates]
+            of_tasks += [Reading(name, fit, keys, doubts, columns=columns) for keys in candidates]
     readings = [each for each in (*probes, *problems, *texts, *of_tasks) if each.fit]
     if task and not readings:  # its reader says what is missing; those of many formats do not know which
         problem = _problem_of_other_task(sample, task) if task in _VERBS else None
         readings = [Reading(task, Fit.POSSIBLE, {}, problem=problem)]
-    return sorted(readings, key=lambda reading: -reading.fit)
+    readings.sort(key=lambda reading: -reading.fit)
+    chosen = {sample.label, *sample.texts} - {None}
+    can_choose = [each for each in readings if each.problem or chosen <= _columns(each)]
+    if readings and not can_choose:
+        what = f"--label and --text choose nothing in {container(sample)}, read as {readings[0].task}"
+        if known := readings[0].columns:
+            unknown = next(name for name in (sample.label, *sample.texts) if name and name not in known)
+            what = f"no column is {unknown!r}, only {', '.join(known)}"
+        raise InputError(what, where=sample.files[0])
+    return can_choose
+
+
+def _problem_of_choice(sample: Sample) -> InputError | None:
+    """Returns the error of columns that cannot be the label and the texts of anything."""
+    columns = [each for each in (sample.label, *sample.texts) if each]
+    if len(sample.texts) > _MOST_TEXTS:
+        return InputError(f"--text takes a column, or both of a pair, not {', '.join(sample.texts)}")
+    twice = [name for name in columns if columns.count(name) > 1]
+    return InputError(f"--label and --text choose the column {twice[0]!r} twice") if twice else None
+
+
+def _columns(reading: Reading) -> set[str | None]:
+    """Returns the columns that a reading takes or may be told to take."""
+    values = chain.from_iterable(
+        each if isinstance(each, list) else [each] for each in reading.keys.values() if each
+    )
+    return {*reading.columns, *(each for each in values if isinstance(each, str))}
 
 
 def _problem_of_other_task(sample: Sample, task: str) -> InputError:
@@ -380,7 +419,7 @@ def _read_unlabelled(path: str, keys: Mapping[str, Any], sample: Sample) -> Insp
     rows = [record.make(dict) for file in sample.files for record in read(file)]
     values = [row for row in rows if not isinstance(row, InputError)]
     tokens = sum(len(str(row.get(column) or "").split()) for row in values for column in columns)
-    command = shlex.join(["allennlp", "predict", archive, path, "--text", *columns])
+    command = shlex.join(["allennlp", "predict", archive, path, *_text_options(columns)])
     inspection = _of_command(_UNLABELLED, sample, len(values), tokens, command)
     note = f"no labels: an archive predicts them, such as {archive} or your own"
     return replace(inspection, columns={"texts": columns}, notes=[note])

@@ -7,6 +7,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import fields
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -27,6 +28,7 @@ from elmo_tasks.commands.inspect import (
     find_readings,
     read_best,
     read_with,
+    text_option,
 )
 from elmo_tasks.common.files import bundled
 from elmo_tasks.compat.command import ARCHIVE, end_of_training, telling_how_to_recover
@@ -66,7 +68,7 @@ class TrainOnOwnData(Verb):
     output: Path = option("folder of the run", short="-o", metavar="RUN", required=True)
     epochs: Positive | None = option("the largest number of epochs (default: from the config)")
     label: str | None = option("the column of the labels or tags (default: found)", metavar="COLUMN")
-    text: list[str] = option("the column of the text, or both of a pair", [], metavar="COLUMN", nargs="+")
+    text: list[str] = text_option()
     skip_bad: bool = flag("leave out bad records, such as rows without a text")
     seed: int = option("the number that draws weights, batches and held-out records", default=SEED)
     no_elmo: bool = flag("train the same model without ELMo, to compare")
@@ -141,8 +143,9 @@ class TrainOnOwnData(Verb):
             name, default = argument.name, argument.default_factory
             value = columns.get(name, getattr(self, name))
             if callable(default) and value != default():
-                values = [] if value is True else value if isinstance(value, list) else [value]
-                words += [f"--{name.replace('_', '-')}", *map(str, values)]
+                given = f"--{name.replace('_', '-')}"
+                values = value if isinstance(value, list) else [value]
+                words += [given] if value is True else chain(*((given, str(each)) for each in values))
         return shlex.join(words)
 
     def _about_dev(self, inspection: Inspection) -> Iterator[str]:

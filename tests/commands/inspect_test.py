@@ -12,6 +12,7 @@ from allennlp.data import DatasetReader
 
 from elmo_tasks.commands.inspect import Inspect
 from elmo_tasks.common.files import bundled
+from elmo_tasks.data.input_files import InputError
 from elmo_tasks.snli.reader import SnliReader
 from tests.errors import error_of, mentions
 
@@ -332,10 +333,14 @@ def test_sentences_with_several_tags_are_odd(capsys, tmp_path):
     ("path", "verb", "columns"),
     [
         ("classification/agnews/train.csv", "classify", " --label column1 --text column3"),
-        ("classification/mrpc/train.txt", "classify", " --label Quality --text '#1 String' '#2 String'"),
+        (
+            "classification/mrpc/train.txt",
+            "classify",
+            " --label Quality --text '#1 String' --text '#2 String'",
+        ),
         ("ner/train.conll", "tag", " --label column4 --text column1"),
         ("coref/train.conll", "tag", ""),
-        ("snli/train.jsonl", "classify", " --label gold_label --text sentence1 sentence2"),
+        ("snli/train.jsonl", "classify", " --label gold_label --text sentence1 --text sentence2"),
     ],
 )
 def test_the_commands_name_the_columns_and_read_the_data_so(capsys, path, verb, columns):
@@ -346,12 +351,45 @@ def test_the_commands_name_the_columns_and_read_the_data_so(capsys, path, verb, 
     assert command in capsys.readouterr().out.replace("also possible: ", "")
     if columns:
         words = shlex.split(command)
-        label, texts = words[words.index("--label") + 1], words[words.index("--text") + 1 :]
+        label, *texts = (words[i + 1] for i, word in enumerate(words) if word in ("--label", "--text"))
         blocks = []
         for options in ({}, {"label": label, "text": texts}):
             Inspect(path=str(path), task=run, json=True, **options).run()
             blocks.append(json.loads(capsys.readouterr().out)["dataset_reader"])
         assert blocks[0] == blocks[1]
+
+
+TOKENS_OF_CSV = "Sentence #,Word,POS,Tag\ns1,Ann,NNP,B-PER\n,runs,VBZ,O\ns2,Bob,NNP,B-PER\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "task", "label", "texts", "told"),
+    [
+        ("text,label\na day,x\nfine,y\n", None, "text", ["a", "b", "c"], ("a, b, c",)),
+        ("text,label\na day,x\nfine,y\n", None, "label", ["text", "text"], ("'text' twice",)),
+        ("text,label\na day,x\nfine,y\n", None, "label", ["label"], ("'label' twice",)),
+        ("text,label\na day,x\nfine,y\n", None, "labels", [], ("'labels'", "text, label")),
+        ("Ann N B-PER\nruns V O\n\nBob N B-PER\n", None, "column4", [], ("'column4'", "column1, column2")),
+        ("Ann N B-PER\nruns V O\n\nBob N B-PER\n", "ner", None, ["words"], ("'words'", "column1")),
+        (TOKENS_OF_CSV, "ner", "POS", [], ("'POS'", "Word, Tag")),
+        (TOKENS_OF_CSV, "ner", "Tag", ["Word"], ()),
+        ("__label__a A day .\n__label__b Fine .\n", None, "x", [], ("lines of text", "classification")),
+        (
+            '{"text": "Ann ran.", "label": [[0, 3, "PER"]]}\n',
+            "ner",
+            "text",
+            [],
+            ("JSON", "text, label", "ner"),
+        ),
+    ],
+)
+def test_columns_that_cannot_be_chosen(tmp_path, content, task, label, texts, told):
+    (tmp_path / "a").write_text(content)
+    run = Inspect(path=str(tmp_path / "a"), task=task, label=label, text=texts, json=True).run
+    if told:
+        assert mentions(error_of(InputError, run), *told)
+    else:
+        run()
 
 
 def test_each_doubt_is_shown(capsys, tmp_path):
@@ -376,7 +414,7 @@ def test_each_doubt_is_shown(capsys, tmp_path):
         (
             "one,two",
             ["Oil falls on Friday,The price is low", "The team won it,They lost it again"],
-            ["no labels", "elmo:snli {} --text one two\n"],
+            ["no labels", "elmo:snli {} --text one --text two\n"],
         ),
         (
             "id,title,body",

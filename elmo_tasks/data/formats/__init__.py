@@ -69,3 +69,5 @@ class Finding(NamedTuple):
     doubts: Sequence[Doubt] = ()
     unlabelled: dict[str, Any] | None = None
     """The columns `texts` of texts without labels, and all `columns` if the file does not name them."""
+    columns: Sequence[str] = ()
+    """The columns that the sample's `label` and `texts` may choose, beside those that `candidates` name."""

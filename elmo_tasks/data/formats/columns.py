@@ -350,11 +350,11 @@ def _read_conll2012(path: Path, options: EntityOptions) -> Iterator[EntitySenten
 
 def found_columns(
     lines: Sequence[str], label: str | None = None, texts: Sequence[str] = ()
-) -> Iterator[tuple[dict[str, Any], str, Counter[str]]]:
+) -> Iterator[tuple[dict[str, Any], str, Counter[str], list[str]]]:
     """
     Yields the keys of a reader for each column that may be the tags, its name in the header, or as `column1`
-    and so on, and how often each tag occurs: that with the most tags first, and of equal ones the last. The
-    words are in the first other column that is not of numbers. `label` and `texts` choose by name.
+    and so on, how often each tag occurs, and all names: that with the most tags first, and of equal ones the
+    last. The words are in the first other column that is not of numbers. `label` and `texts` choose by name.
     """
     lines = [line for line in lines if line and not line.startswith(_COMMENTS) and not SEPARATORS.match(line)]
     if all(line[0] in BLANKS for line in lines):  # indented
@@ -384,21 +384,24 @@ def found_columns(
         else:
             names = [{words[0]: WORD, tag: TAG}.get(index, name) for index, name in enumerate(numbered)]
         keys = {"columns": names} | ({"delimiter": delimiter} if delimiter else {})
-        yield keys, (header or numbered)[tag], marked[tag]
+        yield keys, (header or numbered)[tag], marked[tag], numbered + (header or [])
 
 
-def find_columns(sample: Sample) -> tuple[list[dict[str, Any]], Doubt | None]:
-    """Returns the keys of a reader for each of the `found_columns`, and the doubt if two have many tags."""
+def find_columns(sample: Sample) -> tuple[list[dict[str, Any]], Doubt | None, list[str]]:
+    """
+    Returns the keys of a reader for each of the `found_columns`, the doubt if two have many tags, and the
+    names of all columns.
+    """
     ways = list(found_columns(sample.lines + sample.spread, sample.label, sample.texts))
-    most = max((tags.total() for *_, tags in ways), default=0)
+    most = max((tags.total() for _, _, tags, _ in ways), default=0)
     choices = {
         name: f"{name} ({', '.join(f'{tag} {count}' for tag, count in tags.most_common(3))})"
-        for _, name, tags in ways
+        for _, name, tags, _ in ways
         if _MANY * tags.total() > most > 0
     }
     is_asked = sample.label is None and len(choices) > 1
     doubt = Doubt("label", list(choices.values()), list(choices)) if is_asked else None
-    return [keys for keys, *_ in ways], doubt
+    return [keys for keys, *_ in ways], doubt, ways[0][-1] if ways else []
 
 
 def problem_of_columns(sample: Sample) -> str | None:
@@ -453,7 +456,7 @@ def _fit_columns(sample: Sample) -> Fit:
     """Returns how well tokens in columns fit; words without tags have empty lines between their sentences."""
     if sample.is_json:
         return Fit.NO
-    keys, _, tags = next(found_columns(sample.lines + sample.spread), ({}, "", None))
+    keys, _, tags, _ = next(found_columns(sample.lines + sample.spread), ({}, "", None, []))
     if tags is None:
         rows = first_sentence(enumerate(sample.all_lines))[1]
         sizes = {len(split_cells(row, None)) for row in rows}
