@@ -2,6 +2,8 @@
 
 import json
 import logging
+import os
+import re
 import shlex
 import sys
 from collections import Counter
@@ -11,6 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import chain
 from logging.handlers import BufferingHandler
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from allennlp.common.checks import ConfigurationError
@@ -20,7 +23,7 @@ from allennlp.data.fields import TextField
 from elmo_tasks.commands.base import Input, Verb, flag, option, positional
 from elmo_tasks.data.formats import Doubt, Fit
 from elmo_tasks.data.formats.columns import TAG, WORD
-from elmo_tasks.data.formats.containers import container
+from elmo_tasks.data.formats.containers import container, problem_of_json
 from elmo_tasks.data.formats.delimited import DelimitedLayout
 from elmo_tasks.data.formats.profile import num_words, read_table
 from elmo_tasks.data.formats.records import read_records
@@ -55,6 +58,7 @@ _NOTES = 3
 """Files that are described; the last description is of all files."""
 LEFT_OUT = "left out: "
 _MOST_TEXTS = 2
+_SPLITS = {"train", "training", "dev", "val", "valid", "validation", "test"}
 _RECURS = 5
 """The records of the largest class, from which a class of one record is odd."""
 
@@ -181,7 +185,8 @@ def find_readings(sample: Sample, task: str | None = None) -> list[Reading]:
         raise error
     probes = [] if task else [Reading(each.name, each.fit(sample), {}, probe=each) for each in PROBES]
     texts = [] if task or not is_plain_text(sample) else [Reading(_TEXT, Fit.POSSIBLE, {})]
-    problems: list[Reading] = []
+    problem = problem_of_json(sample) if task in (None, *_VERBS) else None
+    problems = [Reading("JSON", Fit.POSSIBLE, {}, problem=problem)] if problem else []
     of_tasks: list[Reading] = []
     for name in [task] if task else CONFIGS:
         with _logged():
@@ -199,7 +204,7 @@ def find_readings(sample: Sample, task: str | None = None) -> list[Reading]:
     readings.sort(key=lambda reading: -reading.fit)
     chosen = {sample.label, *sample.texts} - {None}
     can_choose = [each for each in readings if each.problem or chosen <= _columns(each)]
-    if readings and not can_choose:
+    if readings and not readings[0].problem and all(each.problem for each in can_choose):
         what = f"--label and --text choose nothing in {container(sample)}, read as {readings[0].task}"
         if known := readings[0].columns:
             unknown = next(name for name in (sample.label, *sample.texts) if name and name not in known)
@@ -360,6 +365,7 @@ def read_with(task: str, path: str, block: dict[str, Any], sample: Sample) -> In
             *(each.getMessage() for each in told if each.levelno >= logging.WARNING),
             *odd,
             *_odd_labels(task, labels),
+            *_odd_splits(path, sample),
             *([] if record_texts is None else record_texts.warnings()),
         ],
         dataset_reader=block,
@@ -380,6 +386,28 @@ def _odd_labels(task: str, labels: Counter[str]) -> Iterator[str]:
         yield "each class has one record"
     elif task == "classification" and once and max(labels.values()) >= _RECURS:
         yield f"classes of one record: {', '.join(map(repr, once[:_SHOWN]))}"
+
+
+def _odd_splits(path: str, sample: Sample) -> Iterator[str]:
+    """Yields what is odd in files, or in a column, that name the splits of a set, all of which are read."""
+    folder = Path(os.path.commonpath([file.parent for file in sample.files]))
+    by_split: dict[str, str] = {}
+    for file in sample.files:
+        parts = file.relative_to(folder).parts
+        words = ((i, word) for i, part in enumerate(parts, 1) for word in re.split(r"[\W_\d]", part.lower()))
+        if found := next(((i, word) for i, word in words if word in _SPLITS), None):
+            by_split.setdefault(found[1], "/".join(parts[: found[0]]))
+    if len(by_split) > 1:
+        train = next((by_split[name] for name in by_split if name.startswith("train")), None)
+        mark = "/" if os.path.isdir(path) else "!" if os.path.isfile(path) else None
+        place = train if mark is None else f"{path}{mark}{train}"
+        remedy = f"; give {place} as TRAIN" if train else ""
+        yield f"{', '.join(by_split)} are read together{remedy}"
+    columns = table.columns.values() if (table := read_table(sample)) else ()
+    for column in columns:
+        if len(column.counts) > 1 and {value.lower() for value in column.counts} <= _SPLITS:
+            parts = ", ".join(column.counts)
+            yield f"{parts} of the column {column.name!r} are read together; write the rows of each to a file"
 
 
 @contextmanager

@@ -359,6 +359,31 @@ def test_the_commands_name_the_columns_and_read_the_data_so(capsys, path, verb, 
         assert blocks[0] == blocks[1]
 
 
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ({"text": {"0": "A day."}, "label": {"0": "x"}}, ("column, text, label", "orient='records'")),
+        ({"train": [{"text": "A day.", "label": "x"}], "test": []}, ("train, test", "file of their own")),
+        ({"train": [["A day.", "x"]]}, ("train", "file of their own")),
+        ({"pos": ["A day.", "So."], "neg": ["No."]}, ("list of texts", "pos, neg")),
+        ({"A day at the sea": "x", "So it was": "y"}, ("texts as keys", "A day at")),
+    ],
+)
+def test_json_without_a_record_for_each_text(tmp_path, value, told):
+    (tmp_path / "a").write_text(json.dumps(value))
+    for task in (None, CLASSES):
+        assert mentions(error_of(InputError, Inspect(path=str(tmp_path / "a"), task=task).run), *told)
+
+
+def test_splits_that_are_read_together_are_odd(capsys, tmp_path):
+    for name in ("train.csv", "test.csv"):
+        (tmp_path / name).write_text("text,label\na day,x\nfine,y\nso,x\n")
+    warnings = inspected(capsys, tmp_path)["warnings"]
+    assert mentions(warnings[0], "test, train", f"{tmp_path}/train.csv as TRAIN")
+    (tmp_path / "train.csv").write_text("text,label,part\na day,x,train\nfine,y,test\nso,x,train\n")
+    assert mentions(inspected(capsys, tmp_path / "train.csv")["warnings"][0], "train, test", "'part'")
+
+
 TOKENS_OF_CSV = "Sentence #,Word,POS,Tag\ns1,Ann,NNP,B-PER\n,runs,VBZ,O\ns2,Bob,NNP,B-PER\n"
 
 

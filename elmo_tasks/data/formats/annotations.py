@@ -113,8 +113,10 @@ def _may_be_spans(name: str, value: Any) -> bool:
     """Tells whether a field has spans, of any shape: by its name, or by two numbers in each."""
     if name in ("entities", "ents", "spans"):
         return isinstance(value, list | dict)
-    parts = (each.values() if isinstance(each, dict) else each for each in value or ())
-    return _is_list_of(value, (list, dict)) and all(sum(type(i) is int for i in each) > 1 for each in parts)
+    if not _is_list_of(value, (list, dict)):
+        return False
+    parts = (each.values() if isinstance(each, dict) else each for each in value)
+    return all(sum(type(part) is int for part in each) > 1 for each in parts)
 
 
 def unsplit_text(records: Iterable[Mapping[str, Any]]) -> str:
