@@ -468,6 +468,7 @@ def description(path: str, inspection: Inspection) -> list[str]:
     columns = [f"{role}: {', '.join(names)}" for role, names in inspection.columns.items() if names]
     tokenizer = inspection.dataset_reader.get("tokenizer")
     tokens = f", {inspection.tokens:,} tokens" if inspection.tokens else ""
+    records = "1 record" if inspection.records == 1 else f"{inspection.records:,} records"
     # The reader's own counts are of files, and say again what is above.
     notes = [note for note in inspection.notes if inspection.task != "classification" or "left out" in note]
     longest = f"record {inspection.longest_record:,} with {inspection.longest:,} tokens"
@@ -476,7 +477,7 @@ def description(path: str, inspection: Inspection) -> list[str]:
         f"longest: {longest}",
     ]
     lines = [
-        f"{inspection.records:,} records{tokens}{f' by the tokenizer {tokenizer}' if tokenizer else ''}",
+        f"{records}{tokens}{f' by the tokenizer {tokenizer}' if tokenizer else ''}",
         *filter(None, ["; ".join(columns)]),
         *([] if inspection.command else of_reader),
         *notes[-_NOTES:],

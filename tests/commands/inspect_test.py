@@ -384,6 +384,12 @@ def test_splits_that_are_read_together_are_odd(capsys, tmp_path):
     assert mentions(inspected(capsys, tmp_path / "train.csv")["warnings"][0], "train, test", "'part'")
 
 
+@pytest.mark.parametrize(("end", "told"), [("\n", "one sentence"), ("\n\n", "one token")])
+def test_empty_lines_that_are_missing_or_too_many_are_odd(capsys, tmp_path, end, told):
+    (tmp_path / "a").write_text("".join(f"w{i} {'OB'[i % 2]}{'-PER' * (i % 2)}{end}" for i in range(60)))
+    assert any(told in each for each in inspected(capsys, tmp_path / "a", "ner")["warnings"])
+
+
 TOKENS_OF_CSV = "Sentence #,Word,POS,Tag\ns1,Ann,NNP,B-PER\n,runs,VBZ,O\ns2,Bob,NNP,B-PER\n"
 
 

@@ -2,8 +2,8 @@
 Files to records: a module a family of formats, for all tasks. A reader knows a task and takes one kind of
 record from its `formats`; a format knows files.
 
-A format is chosen by a `Sample` of the data, which is read once: the first lines, and lines spread over the
-rest. No format reads the data to find out whether it fits.
+A format is chosen by a `Sample` of the data: the first lines, and lines spread over the rest. No format reads
+all data to find out whether it fits.
 """
 
 from collections.abc import Callable, Iterator, Sequence
