@@ -2,6 +2,8 @@
 
 import json
 import logging
+import os
+import re
 import shlex
 import sys
 from collections import Counter
@@ -9,7 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from itertools import chain
 from logging.handlers import BufferingHandler
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from allennlp.common.checks import ConfigurationError
@@ -19,7 +23,7 @@ from allennlp.data.fields import TextField
 from elmo_tasks.commands.base import Input, Verb, flag, option, positional
 from elmo_tasks.data.formats import Doubt, Fit
 from elmo_tasks.data.formats.columns import TAG, WORD
-from elmo_tasks.data.formats.containers import container
+from elmo_tasks.data.formats.containers import container, problem_of_json
 from elmo_tasks.data.formats.delimited import DelimitedLayout
 from elmo_tasks.data.formats.profile import num_words, read_table
 from elmo_tasks.data.formats.records import read_records
@@ -53,6 +57,8 @@ _SHOWN = 20
 _NOTES = 3
 """Files that are described; the last description is of all files."""
 LEFT_OUT = "left out: "
+_MOST_TEXTS = 2
+_SPLITS = {"train", "training", "dev", "val", "valid", "validation", "test"}
 _RECURS = 5
 """The records of the largest class, from which a class of one record is odd."""
 
@@ -87,13 +93,21 @@ class Inspection:
 
 
 class Reading(NamedTuple):
-    """A way to read data, which a sample shows."""
+    """A way to read data, which a sample shows, or the `problem` of the way that is nearest."""
 
     task: str
     fit: Fit
     keys: dict[str, Any]
     doubts: Sequence[Doubt] = ()
     probe: ProbeFormat | None = None
+    problem: InputError | None = None
+    columns: Sequence[str] = ()
+    """See `Finding`."""
+
+
+def text_option() -> Any:
+    about = "the column of the text; --text A --text B for a pair"
+    return option(about, [], metavar="COLUMN", action="append")
 
 
 class Inspect(Verb):
@@ -107,16 +121,13 @@ class Inspect(Verb):
     path: Input = positional("PATH", "file, folder, pattern, archive or URL, as in train_data_path")
     task: str | None = option("the task (default: all that fit)", choices=TASKS)
     label: str | None = option("the column of the labels or tags", metavar="COLUMN")
-    text: list[str] = option("the column of the text, or both of a pair", [], metavar="COLUMN", nargs="+")
+    text: list[str] = text_option()
     json: bool = flag("print one JSON object")
 
     def run(self) -> None:
         sample = sample_of(self.path, self.label, self.text)
-        readings, problem = find_readings(sample, list(CONFIGS) if self.task is None else [TASKS[self.task]])
-        if self.task is None:
-            readings = [*readings_of_probes(sample), *readings]
-        readings.sort(key=lambda reading: -reading.fit)
-        inspection, others = read_best(self.path, readings, sample, problem)
+        readings = find_readings(sample, None if self.task is None else TASKS[self.task])
+        inspection, others = read_best(self.path, readings, sample)
         if self.json:
             also = [{"task": task, "dataset_reader": block} for task, block, _ in others]
             shown = asdict(replace(inspection, texts=None)) | {"also": also}
@@ -153,37 +164,81 @@ class Inspect(Verb):
             label, *texts = (f"column{columns.index(name) + 1}" for name in (TAG, WORD))
         words = ["allennlp", "elmo", verb, self.path, "-o", f"runs/{task}"]
         words += ["--label", label] if isinstance(label, str) else []  # else a column for each label
-        words += ["--text", *texts] if texts else []
+        words += _text_options(texts)
         return shlex.join(words + ["--skip-bad"] * ("skip_bad" in block))
+
+
+def _text_options(columns: Iterable[str]) -> list[str]:
+    return [word for column in columns for word in ("--text", column)]
 
 
 def _overrides(block: Mapping[str, Any]) -> dict[str, Any]:
     return {f"dataset_reader.{key}": value for key, value in block.items() if key != "type"}
 
 
-def find_readings(sample: Sample, tasks: Sequence[str]) -> tuple[list[Reading], InputError | None]:
+def find_readings(sample: Sample, task: str | None = None) -> list[Reading]:
     """
-    Returns the ways in which tasks read data, by what a sample shows. If there are none, the error says what
-    the likeliest of them lacks.
+    Returns the ways in which a task, or all tasks and probes, read data, by what a sample shows: what fits
+    best first, and of equal fits those of probes, problems, a text for a biLM, and the tasks as in `CONFIGS`.
     """
-    if error := refusal(sample):
+    if error := refusal(sample) or _problem_of_choice(sample):
         raise error
-    readings: list[Reading] = []
-    problems: list[tuple[Fit, InputError]] = []
-    for task in tasks:
+    probes = [] if task else [Reading(each.name, each.fit(sample), {}, probe=each) for each in PROBES]
+    texts = [] if task or not is_plain_text(sample) else [Reading(_TEXT, Fit.POSSIBLE, {})]
+    problem = problem_of_json(sample) if task in (None, *_VERBS) else None
+    problems = [Reading("JSON", Fit.POSSIBLE, {}, problem=problem)] if problem else []
+    of_tasks: list[Reading] = []
+    for name in [task] if task else CONFIGS:
         with _logged():
-            fit, candidates, problem, doubts, unlabelled = reader_class(task).find(sample)
+            fit, candidates, problem, doubts, unlabelled, columns = reader_class(name).find(sample)
         if unlabelled is not None:
-            readings.append(Reading(_UNLABELLED, Fit.POSSIBLE, unlabelled, doubts))
+            of_tasks.append(Reading(_UNLABELLED, Fit.POSSIBLE, unlabelled, doubts))
         elif problem is not None:
-            problems.append((fit, problem))
-        elif fit > Fit.POSSIBLE or (fit and not _is_list(sample)):
-            readings += [Reading(task, fit, keys, doubts) for keys in candidates]
-    if len(tasks) == 1 and tasks != ["classification"] and not (readings or problems):
-        readings.append(Reading(tasks[0], Fit.POSSIBLE, {}))  # its reader says why it cannot
-    fit, problem = max(problems, key=lambda pair: pair[0], default=(Fit.NO, None))
-    is_likeliest = fit > Fit.POSSIBLE >= max((reading.fit for reading in readings), default=Fit.NO)
-    return ([], problem) if is_likeliest else (readings, problem)
+            problems.append(Reading(name, fit, {}, problem=problem))
+        elif fit > Fit.POSSIBLE or not _is_list(sample):
+            of_tasks += [Reading(name, fit, keys, doubts, columns=columns) for keys in candidates]
+    readings = [each for each in (*probes, *problems, *texts, *of_tasks) if each.fit]
+    if task and not readings:  # its reader says what is missing; those of many formats do not know which
+        problem = _problem_of_other_task(sample, task) if task in _VERBS else None
+        readings = [Reading(task, Fit.POSSIBLE, {}, problem=problem)]
+    readings.sort(key=lambda reading: -reading.fit)
+    chosen = {sample.label, *sample.texts} - {None}
+    can_choose = [each for each in readings if each.problem or chosen <= _columns(each)]
+    if readings and not readings[0].problem and all(each.problem for each in can_choose):
+        what = f"--label and --text choose nothing in {container(sample)}, read as {readings[0].task}"
+        if known := readings[0].columns:
+            unknown = next(name for name in (sample.label, *sample.texts) if name and name not in known)
+            what = f"no column is {unknown!r}, only {', '.join(known)}"
+        raise InputError(what, where=sample.files[0])
+    return can_choose
+
+
+def _problem_of_choice(sample: Sample) -> InputError | None:
+    """Returns the error of columns that cannot be the label and the texts of anything."""
+    columns = [each for each in (sample.label, *sample.texts) if each]
+    if len(sample.texts) > _MOST_TEXTS:
+        return InputError(f"--text takes a column, or both of a pair, not {', '.join(sample.texts)}")
+    twice = [name for name in columns if columns.count(name) > 1]
+    return InputError(f"--label and --text choose the column {twice[0]!r} twice") if twice else None
+
+
+def _columns(reading: Reading) -> set[str | None]:
+    """Returns the columns that a reading takes or may be told to take."""
+    values = chain.from_iterable(
+        each if isinstance(each, list) else [each] for each in reading.keys.values() if each
+    )
+    return {*reading.columns, *(each for each in values if isinstance(each, str))}
+
+
+def _problem_of_other_task(sample: Sample, task: str) -> InputError:
+    """Returns the error that says what data are that a task does not read, and which task does."""
+    others = [each for each in find_readings(sample) if each.fit > Fit.POSSIBLE or each.probe is None]
+    remedy = _DATA
+    if others and others[0].problem is None:
+        other = others[0].task
+        remedy = f"it is {other}" + (f": `allennlp elmo {_VERBS[other]}` reads it" if other in _VERBS else "")
+    what = f"this is {container(sample)}, which {task} does not read"
+    return InputError(what, where=sample.files[0], remedy=remedy)
 
 
 def _is_list(sample: Sample) -> bool:
@@ -193,25 +248,14 @@ def _is_list(sample: Sample) -> bool:
     )
 
 
-def readings_of_probes(sample: Sample) -> Iterator[Reading]:
-    for probe in PROBES:
-        if fit := probe.fit(sample):
-            yield Reading(probe.name, fit, {}, probe=probe)
-    if is_plain_text(sample):
-        yield Reading(_TEXT, Fit.POSSIBLE, {})
-
-
-def read_best(
-    path: str, readings: Sequence[Reading], sample: Sample, problem: InputError | None
-) -> tuple[Inspection, list[Other]]:
-    """
-    Reads data in the first way that works, and returns the others that may be meant. The error of a sample is
-    raised if nothing is likelier.
-    """
+def read_best(path: str, readings: Sequence[Reading], sample: Sample) -> tuple[Inspection, list[Other]]:
+    """Reads data in the first way that works, of those that fit best; returns others that may be meant."""
     error: Exception | None = None
     for index, reading in enumerate(readings):
         if reading.fit < readings[0].fit:
             break  # what fits better says what is wrong
+        if reading.problem is not None:
+            raise reading.problem
         try:
             inspection = read(path, reading, sample)
         except (ConfigurationError, ValueError, OSError) as failure:
@@ -219,7 +263,6 @@ def read_best(
             continue
         others = _others(reading, readings[index + 1 :])
         return inspection, [_other(path, each, sample) for each in others]
-    error = error or problem
     raise error or InputError(f"this is {container(sample)}, which no task reads", where=path, remedy=_DATA)
 
 
@@ -228,7 +271,7 @@ def _others(chosen: Reading, readings: Iterable[Reading]) -> Iterator[Reading]:
     tasks: set[str] = set()
     for reading in readings:
         is_likely = reading.fit == chosen.fit or (reading.fit > Fit.POSSIBLE and reading.probe is None)
-        if is_likely and reading.task not in (_UNLABELLED, *tasks):
+        if is_likely and reading.problem is None and reading.task not in (_UNLABELLED, *tasks):
             yield reading
             tasks |= {reading.task} - {chosen.task}
 
@@ -322,6 +365,7 @@ def read_with(task: str, path: str, block: dict[str, Any], sample: Sample) -> In
             *(each.getMessage() for each in told if each.levelno >= logging.WARNING),
             *odd,
             *_odd_labels(task, labels),
+            *_odd_splits(path, sample),
             *([] if record_texts is None else record_texts.warnings()),
         ],
         dataset_reader=block,
@@ -342,6 +386,28 @@ def _odd_labels(task: str, labels: Counter[str]) -> Iterator[str]:
         yield "each class has one record"
     elif task == "classification" and once and max(labels.values()) >= _RECURS:
         yield f"classes of one record: {', '.join(map(repr, once[:_SHOWN]))}"
+
+
+def _odd_splits(path: str, sample: Sample) -> Iterator[str]:
+    """Yields what is odd in files, or in a column, that name the splits of a set, all of which are read."""
+    folder = Path(os.path.commonpath([file.parent for file in sample.files]))
+    by_split: dict[str, str] = {}
+    for file in sample.files:
+        parts = file.relative_to(folder).parts
+        words = ((i, word) for i, part in enumerate(parts, 1) for word in re.split(r"[\W_\d]", part.lower()))
+        if found := next(((i, word) for i, word in words if word in _SPLITS), None):
+            by_split.setdefault(found[1], "/".join(parts[: found[0]]))
+    if len(by_split) > 1:
+        train = next((by_split[name] for name in by_split if name.startswith("train")), None)
+        mark = "/" if os.path.isdir(path) else "!" if os.path.isfile(path) else None
+        place = train if mark is None else f"{path}{mark}{train}"
+        remedy = f"; give {place} as TRAIN" if train else ""
+        yield f"{', '.join(by_split)} are read together{remedy}"
+    columns = table.columns.values() if (table := read_table(sample)) else ()
+    for column in columns:
+        if len(column.counts) > 1 and {value.lower() for value in column.counts} <= _SPLITS:
+            parts = ", ".join(column.counts)
+            yield f"{parts} of the column {column.name!r} are read together; write the rows of each to a file"
 
 
 @contextmanager
@@ -381,7 +447,7 @@ def _read_unlabelled(path: str, keys: Mapping[str, Any], sample: Sample) -> Insp
     rows = [record.make(dict) for file in sample.files for record in read(file)]
     values = [row for row in rows if not isinstance(row, InputError)]
     tokens = sum(len(str(row.get(column) or "").split()) for row in values for column in columns)
-    command = shlex.join(["allennlp", "predict", archive, path, "--text", *columns])
+    command = shlex.join(["allennlp", "predict", archive, path, *_text_options(columns)])
     inspection = _of_command(_UNLABELLED, sample, len(values), tokens, command)
     note = f"no labels: an archive predicts them, such as {archive} or your own"
     return replace(inspection, columns={"texts": columns}, notes=[note])
@@ -402,6 +468,7 @@ def description(path: str, inspection: Inspection) -> list[str]:
     columns = [f"{role}: {', '.join(names)}" for role, names in inspection.columns.items() if names]
     tokenizer = inspection.dataset_reader.get("tokenizer")
     tokens = f", {inspection.tokens:,} tokens" if inspection.tokens else ""
+    records = "1 record" if inspection.records == 1 else f"{inspection.records:,} records"
     # The reader's own counts are of files, and say again what is above.
     notes = [note for note in inspection.notes if inspection.task != "classification" or "left out" in note]
     longest = f"record {inspection.longest_record:,} with {inspection.longest:,} tokens"
@@ -410,7 +477,7 @@ def description(path: str, inspection: Inspection) -> list[str]:
         f"longest: {longest}",
     ]
     lines = [
-        f"{inspection.records:,} records{tokens}{f' by the tokenizer {tokenizer}' if tokenizer else ''}",
+        f"{records}{tokens}{f' by the tokenizer {tokenizer}' if tokenizer else ''}",
         *filter(None, ["; ".join(columns)]),
         *([] if inspection.command else of_reader),
         *notes[-_NOTES:],

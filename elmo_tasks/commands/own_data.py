@@ -8,6 +8,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import fields
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -29,6 +30,7 @@ from elmo_tasks.commands.inspect import (
     find_readings,
     read_best,
     read_with,
+    text_option,
 )
 from elmo_tasks.common.files import bundled
 from elmo_tasks.compat.command import ARCHIVE, end_of_training, telling_how_to_recover
@@ -69,7 +71,7 @@ class TrainOnOwnData(Verb):
     output: Path = option("folder of the run", short="-o", metavar="RUN", required=True)
     epochs: Positive | None = option("the largest number of epochs (default: from the config)")
     label: str | None = option("the column of the labels or tags (default: found)", metavar="COLUMN")
-    text: list[str] = option("the column of the text, or both of a pair", [], metavar="COLUMN", nargs="+")
+    text: list[str] = text_option()
     skip_bad: bool = flag("leave out bad records, such as rows without a text")
     seed: int = option("the number that draws weights, batches and held-out records", default=SEED)
     no_elmo: bool = flag("train the same model without ELMo, to compare")
@@ -115,7 +117,7 @@ class TrainOnOwnData(Verb):
 
     def _inspection(self) -> Inspection:
         sample = sample_of(self.train, self.label, self.text)
-        readings, problem = find_readings(sample, [self.task])
+        readings = find_readings(sample, self.task)
         remedy = f"try `allennlp elmo inspect {shlex.quote(self.train)}`"
         if doubts := readings[0].doubts if readings else ():
             likeliest = {doubt.what: doubt.columns[0] for doubt in doubts}
@@ -125,7 +127,7 @@ class TrainOnOwnData(Verb):
             questions = "; ".join(doubt.question() for doubt in doubts)
             raise InputError(questions, where=self.train, remedy=f"choose by {' or '.join(commands)}")
         try:
-            inspection, _ = read_best(self.train, readings[:1], sample, problem)
+            inspection, _ = read_best(self.train, readings[:1], sample)
         except InputError as error:
             error.add_note(remedy)
             raise
@@ -146,8 +148,9 @@ class TrainOnOwnData(Verb):
             name, default = argument.name, argument.default_factory
             value = columns.get(name, getattr(self, name))
             if callable(default) and value != default():
-                values = [] if value is True else value if isinstance(value, list) else [value]
-                words += [f"--{name.replace('_', '-')}", *map(str, values)]
+                given = f"--{name.replace('_', '-')}"
+                values = value if isinstance(value, list) else [value]
+                words += [given] if value is True else chain(*((given, str(each)) for each in values))
         return shlex.join(words)
 
     def _about_dev(self, inspection: Inspection) -> Iterator[str]:

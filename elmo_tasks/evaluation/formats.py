@@ -16,7 +16,8 @@ from elmo_tasks.evaluation.words import is_number, read_analogies, read_pairs
 _USE = {"sentence1", "sentence2", "start1", "start2", "end1", "end2"}
 _SENSE = {"lemma", "tokens", "index", "sense"}
 _POS_TAG = re.compile(r"[A-Z]{1,6}[$+:-]?[A-Z]*|[^\w\s]+")
-_MOST = 0.95
+_PAIRS = 0.95
+"""The share of the lines that have a word and its tag, at least."""
 _ENDS = ".?!\u3002"
 _LONGEST = 3
 """The words of an entry of a set of similarity, such as `New York City`."""
@@ -47,7 +48,7 @@ def _fit_pos(sample: Sample) -> Fit:
         return Fit.LIKELY if len(sizes) == 1 else Fit.NO  # else it has roles
     rows = [split_cells(line, None) for line in sample.lines if not line.startswith("#")]
     tags = {row[-1] for row in rows if len(row) == 2}
-    are_pairs = sample.has_blank_lines and sum(len(row) == 2 for row in rows) > _MOST * len(rows)
+    are_pairs = sample.has_blank_lines and sum(len(row) == 2 for row in rows) > _PAIRS * len(rows)
     are_entities = any(map(TAG_OR_O.fullmatch, tags))
     are_tags = len(tags) > 1 and not are_entities and all(map(_POS_TAG.fullmatch, tags))
     return Fit.LIKELY if are_pairs and are_tags else Fit.NO

@@ -26,7 +26,7 @@ from elmo_tasks.data.formats.columns import (
     gold_files,
     problem_of_columns,
 )
-from elmo_tasks.data.formats.entities import COMPANIONS, FORMATS
+from elmo_tasks.data.formats.entities import COMPANIONS, FORMATS, columns_by_name
 from elmo_tasks.data.formats.sample import Sample
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.data.reader import TaskReader, check_words, join_words, text_field
@@ -117,15 +117,17 @@ class NerReader(TaskReader):
         """
         format = best_format(cls.formats, sample)
         if format.name == "columns":
-            candidates, doubt = find_columns(sample)
+            candidates, doubt, names = find_columns(sample)
             fit, problem = format.fit(sample), None
             if fit is Fit.NO and (what := problem_of_columns(sample)):
                 fit, problem = Fit.POSSIBLE, InputError(what, where=sample.files[0])
-            return Finding(fit, candidates or [{}], problem, list(filter(None, [doubt])))
+            doubts = list(filter(None, [doubt]))
+            return Finding(fit, candidates or [{}], problem, doubts, columns=names)
         tokenizer = None
         if format.name in ("json", "parquet"):
             tokenizer = tokenizer_of_script(unsplit_text(sample.records))
-        return Finding(format.fit(sample), [{} if tokenizer is None else {"tokenizer": tokenizer}])
+        keys = {} if tokenizer is None else {"tokenizer": tokenizer}
+        return Finding(format.fit(sample), [keys], columns=columns_by_name(sample, format.name))
 
     def format_of(self, files: Sequence[Path]) -> str:
         return self.detected_format(gold_files(list(map(str, files)), COMPANIONS)[0]).name

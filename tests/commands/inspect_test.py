@@ -12,6 +12,7 @@ from allennlp.data import DatasetReader
 
 from elmo_tasks.commands.inspect import Inspect
 from elmo_tasks.common.files import bundled
+from elmo_tasks.data.input_files import InputError
 from elmo_tasks.snli.reader import SnliReader
 from tests.errors import error_of, mentions
 
@@ -193,6 +194,17 @@ def test_findings_are_ranked_by_evidence(capsys, tmp_path, content, tasks):
         ("a.csv", "text,label\nfine,pos\nslow,neg\n", "snli", ("'sentence1'",)),
         ("a.json", '{"data": [{"passage": "Ann runs."}]}\n', "squad", (", line 1", "'context'")),
         ("a.csv", "text,label\na fine trip,spam\na dull trip,spam\n", None, ("'label'", "'spam'")),
+        (
+            "a",
+            '{"text": "a trip", "label": "x"}\n{"text": "two days", "label": "x"}\n',
+            None,
+            ("'label'", "'x'"),
+        ),
+        ("a", '{"text": "a trip", "score": 0.5}\n{"text": "two days", "score": 0.75}\n', None, ("'score'",)),
+        ("a", '{"text": "Ann ran.", "entities": {"PER": ["Ann"]}}\n', None, (", line 1", "8 characters")),
+        ("a.csv", "text,label\nfine,pos\nslow,neg\n", "ner", ("a table", "text, label", "elmo classify")),
+        ("a", "Ann B-PER\nruns O\n\nBob B-PER\n", CLASSES, ("columns", "it is ner", "elmo tag")),
+        ("a", "A plain text of a day .\n", "ner", ("lines of text", "'A plain", "a biLM")),
     ],
 )
 def test_data_that_are_refused(tmp_path, name, content, task, values):
@@ -321,10 +333,14 @@ def test_sentences_with_several_tags_are_odd(capsys, tmp_path):
     ("path", "verb", "columns"),
     [
         ("classification/agnews/train.csv", "classify", " --label column1 --text column3"),
-        ("classification/mrpc/train.txt", "classify", " --label Quality --text '#1 String' '#2 String'"),
+        (
+            "classification/mrpc/train.txt",
+            "classify",
+            " --label Quality --text '#1 String' --text '#2 String'",
+        ),
         ("ner/train.conll", "tag", " --label column4 --text column1"),
         ("coref/train.conll", "tag", ""),
-        ("snli/train.jsonl", "classify", " --label gold_label --text sentence1 sentence2"),
+        ("snli/train.jsonl", "classify", " --label gold_label --text sentence1 --text sentence2"),
     ],
 )
 def test_the_commands_name_the_columns_and_read_the_data_so(capsys, path, verb, columns):
@@ -335,12 +351,76 @@ def test_the_commands_name_the_columns_and_read_the_data_so(capsys, path, verb, 
     assert command in capsys.readouterr().out.replace("also possible: ", "")
     if columns:
         words = shlex.split(command)
-        label, texts = words[words.index("--label") + 1], words[words.index("--text") + 1 :]
+        label, *texts = (words[i + 1] for i, word in enumerate(words) if word in ("--label", "--text"))
         blocks = []
         for options in ({}, {"label": label, "text": texts}):
             Inspect(path=str(path), task=run, json=True, **options).run()
             blocks.append(json.loads(capsys.readouterr().out)["dataset_reader"])
         assert blocks[0] == blocks[1]
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ({"text": {"0": "A day."}, "label": {"0": "x"}}, ("column, text, label", "orient='records'")),
+        ({"train": [{"text": "A day.", "label": "x"}], "test": []}, ("train, test", "file of their own")),
+        ({"train": [["A day.", "x"]]}, ("train", "file of their own")),
+        ({"pos": ["A day.", "So."], "neg": ["No."]}, ("list of texts", "pos, neg")),
+        ({"A day at the sea": "x", "So it was": "y"}, ("texts as keys", "A day at")),
+    ],
+)
+def test_json_without_a_record_for_each_text(tmp_path, value, told):
+    (tmp_path / "a").write_text(json.dumps(value))
+    for task in (None, CLASSES):
+        assert mentions(error_of(InputError, Inspect(path=str(tmp_path / "a"), task=task).run), *told)
+
+
+def test_splits_that_are_read_together_are_odd(capsys, tmp_path):
+    for name in ("train.csv", "test.csv"):
+        (tmp_path / name).write_text("text,label\na day,x\nfine,y\nso,x\n")
+    warnings = inspected(capsys, tmp_path)["warnings"]
+    assert mentions(warnings[0], "test, train", f"{tmp_path}/train.csv as TRAIN")
+    (tmp_path / "train.csv").write_text("text,label,part\na day,x,train\nfine,y,test\nso,x,train\n")
+    assert mentions(inspected(capsys, tmp_path / "train.csv")["warnings"][0], "train, test", "'part'")
+
+
+@pytest.mark.parametrize(("end", "told"), [("\n", "one sentence"), ("\n\n", "one token")])
+def test_empty_lines_that_are_missing_or_too_many_are_odd(capsys, tmp_path, end, told):
+    (tmp_path / "a").write_text("".join(f"w{i} {'OB'[i % 2]}{'-PER' * (i % 2)}{end}" for i in range(60)))
+    assert any(told in each for each in inspected(capsys, tmp_path / "a", "ner")["warnings"])
+
+
+TOKENS_OF_CSV = "Sentence #,Word,POS,Tag\ns1,Ann,NNP,B-PER\n,runs,VBZ,O\ns2,Bob,NNP,B-PER\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "task", "label", "texts", "told"),
+    [
+        ("text,label\na day,x\nfine,y\n", None, "text", ["a", "b", "c"], ("a, b, c",)),
+        ("text,label\na day,x\nfine,y\n", None, "label", ["text", "text"], ("'text' twice",)),
+        ("text,label\na day,x\nfine,y\n", None, "label", ["label"], ("'label' twice",)),
+        ("text,label\na day,x\nfine,y\n", None, "labels", [], ("'labels'", "text, label")),
+        ("Ann N B-PER\nruns V O\n\nBob N B-PER\n", None, "column4", [], ("'column4'", "column1, column2")),
+        ("Ann N B-PER\nruns V O\n\nBob N B-PER\n", "ner", None, ["words"], ("'words'", "column1")),
+        (TOKENS_OF_CSV, "ner", "POS", [], ("'POS'", "Word, Tag")),
+        (TOKENS_OF_CSV, "ner", "Tag", ["Word"], ()),
+        ("__label__a A day .\n__label__b Fine .\n", None, "x", [], ("lines of text", "classification")),
+        (
+            '{"text": "Ann ran.", "label": [[0, 3, "PER"]]}\n',
+            "ner",
+            "text",
+            [],
+            ("JSON", "text, label", "ner"),
+        ),
+    ],
+)
+def test_columns_that_cannot_be_chosen(tmp_path, content, task, label, texts, told):
+    (tmp_path / "a").write_text(content)
+    run = Inspect(path=str(tmp_path / "a"), task=task, label=label, text=texts, json=True).run
+    if told:
+        assert mentions(error_of(InputError, run), *told)
+    else:
+        run()
 
 
 def test_each_doubt_is_shown(capsys, tmp_path):
@@ -365,7 +445,7 @@ def test_each_doubt_is_shown(capsys, tmp_path):
         (
             "one,two",
             ["Oil falls on Friday,The price is low", "The team won it,They lost it again"],
-            ["no labels", "elmo:snli {} --text one two\n"],
+            ["no labels", "elmo:snli {} --text one --text two\n"],
         ),
         (
             "id,title,body",

@@ -132,8 +132,8 @@ def test_columns_rows_and_the_config_can_be_chosen(tmp_path, allennlp):
         f"A trip by boat {i},None,{'ab'[i % 2]}\nA day {i},Other,{'ab'[i % 2]}\n" for i in range(8)
     )
     (tmp_path / "a.csv").write_text(f"words,kind,part\n{rows},None,a\n")
-    chosen = ["elmo", "classify", tmp_path / "a.csv", "-o", tmp_path / "run"]
-    chosen += ["--label", "kind", "--text", "words"]
+    chosen = ["elmo", "classify", "-o", tmp_path / "run", "--label", "kind", "--text", "words"]
+    chosen += [tmp_path / "a.csv"]
     assert mentions(allennlp(*chosen, status=1), "line 18", "--skip-bad")
     overrides = json.dumps({"trainer.num_epochs": 1})
     shown = allennlp(*chosen, "--skip-bad", "--seed", 3, "--no-elmo", "--overrides", overrides)

@@ -246,7 +246,7 @@ def test_a_prediction_has_an_instance_for_each_record(tmp_path):
 )
 def test_columns_are_found(tmp_path, content, columns):
     (tmp_path / "a").write_text(content)
-    candidates, _ = find_columns(sample_of(str(tmp_path / "a")))
+    candidates, *_ = find_columns(sample_of(str(tmp_path / "a")))
     assert [each["columns"] for each in candidates] == columns
 
 

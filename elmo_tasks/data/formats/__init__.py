@@ -2,8 +2,8 @@
 Files to records: a module a family of formats, for all tasks. A reader knows a task and takes one kind of
 record from its `formats`; a format knows files.
 
-A format is chosen by a `Sample` of the data, which is read once: the first lines, and lines spread over the
-rest. No format reads the data to find out whether it fits.
+A format is chosen by a `Sample` of the data: the first lines, and lines spread over the rest. No format reads
+all data to find out whether it fits.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -69,3 +69,5 @@ class Finding(NamedTuple):
     doubts: Sequence[Doubt] = ()
     unlabelled: dict[str, Any] | None = None
     """The columns `texts` of texts without labels, and all `columns` if the file does not name them."""
+    columns: Sequence[str] = ()
+    """The columns that the sample's `label` and `texts` may choose, beside those that `candidates` name."""

@@ -104,9 +104,19 @@ def _fit(values: dict[str, Any]) -> Fit:
     name, shape = _list_of_spans(values, tokens, text)
     if shape is not None or (tokens and len(values.get(_name_of_tags(values), ())) == len(tokens)):
         return Fit.CERTAIN
-    if tokens or (text and values.get(name) == []):
+    if tokens or (text and _may_be_spans(name, values.get(name))):
         return Fit.LIKELY
     return Fit.POSSIBLE if text else Fit.NO
+
+
+def _may_be_spans(name: str, value: Any) -> bool:
+    """Tells whether a field has spans, of any shape: by its name, or by two numbers in each."""
+    if name in ("entities", "ents", "spans"):
+        return isinstance(value, list | dict)
+    if not _is_list_of(value, (list, dict)):
+        return False
+    parts = (each.values() if isinstance(each, dict) else each for each in value)
+    return all(sum(type(part) is int for part in each) > 1 for each in parts)
 
 
 def unsplit_text(records: Iterable[Mapping[str, Any]]) -> str:

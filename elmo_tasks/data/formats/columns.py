@@ -38,6 +38,8 @@ BLANKS = " \t"
 SEPARATORS = re.compile(r"(\d+[ \t]+)?-DOCSTART-")
 LONG = 1000
 """Tokens of a sentence, above which the empty lines between sentences are likely missing."""
+_SUSPICIOUS = 50
+"""Tokens of a file, from which one sentence, or as many as tokens, are odd."""
 _BLANKS = re.compile(f"[{BLANKS}]+")
 _COMMENT = re.compile(r"#+(?:[ \t]|$)|###|#\w+\d+$")
 _KEY = re.compile(r"#+ +(?:\d+$|(?:sent_)?id\b|text\b|newdoc\b|newpar\b|global\b|\S+ *= )")
@@ -94,7 +96,7 @@ class ColumnLayout:
         separators: re.Pattern[str] | None = None,
     ) -> Iterator[Lines]:
         """Yields the lines of each sentence, see `line_groups`, without comments; warns of a long one."""
-        warned = False
+        sizes: Counter[int] = Counter()
         lines = read_lines(path) if lines is None else lines
         for group in line_groups(lines, separators=separators):
             rows = group
@@ -103,12 +105,22 @@ class ColumnLayout:
                 for line_number, line in group:
                     if not (line.startswith(self._mark) and self._is_comment(line, not rows)):
                         rows.append((line_number, line))
-            if len(rows) > LONG and not warned:
-                warned = True
+            if len(rows) > LONG and max(sizes, default=0) <= LONG:
                 message = "%s, line %d: a sentence has %d tokens; is there an empty line after each sentence?"
                 logger.warning(message, path, rows[0][0], len(rows))
             if rows:
+                sizes[len(rows)] += 1
                 yield rows
+        ((size, number), *others) = sizes.items() if sizes else [(0, 0)]
+        if (
+            not others
+            and (size if number == 1 else number if size == 1 else 0) > _SUSPICIOUS
+            and size <= LONG
+        ):
+            message = "%s: the %s; is there an empty line after each sentence, and nowhere else?"
+            logger.warning(
+                message, path, "file is one sentence" if number == 1 else "sentences have one token each"
+            )
 
     def row(self, path: Path, line_number: int, line: str) -> list[str]:
         """Returns the cells of a line without superfluous empty ones; `InputError` for another number."""
@@ -227,7 +239,7 @@ _OTHER_O = ("o", "0", "-")
 TAG_OR_O = re.compile(r"O|[BIESULM]-\S+")
 _MANY = 5
 """A column with fewer than a fifth of the tags of another, as of nested entities, is no choice."""
-_REGULAR = 0.6
+_SAME_WIDTH = 0.6
 """The share of the lines that have as many cells, in files with a token a line."""
 _NAME_OF_WORDS = re.compile("(token|word|form|text)s?", re.IGNORECASE)
 _NAME_OF_TAGS = re.compile(
@@ -350,11 +362,11 @@ def _read_conll2012(path: Path, options: EntityOptions) -> Iterator[EntitySenten
 
 def found_columns(
     lines: Sequence[str], label: str | None = None, texts: Sequence[str] = ()
-) -> Iterator[tuple[dict[str, Any], str, Counter[str]]]:
+) -> Iterator[tuple[dict[str, Any], str, Counter[str], list[str]]]:
     """
     Yields the keys of a reader for each column that may be the tags, its name in the header, or as `column1`
-    and so on, and how often each tag occurs: that with the most tags first, and of equal ones the last. The
-    words are in the first other column that is not of numbers. `label` and `texts` choose by name.
+    and so on, how often each tag occurs, and all names: that with the most tags first, and of equal ones the
+    last. The words are in the first other column that is not of numbers. `label` and `texts` choose by name.
     """
     lines = [line for line in lines if line and not line.startswith(_COMMENTS) and not SEPARATORS.match(line)]
     if all(line[0] in BLANKS for line in lines):  # indented
@@ -365,7 +377,7 @@ def found_columns(
     rows = [split_cells(line, delimiter) for line in lines]
     width = Counter(map(len, rows)).most_common(1)[0][0] if rows else 0
     regular = [row for row in rows if len(row) == width]
-    rows = regular if len(regular) > _REGULAR * len(rows) else []
+    rows = regular if len(regular) > _SAME_WIDTH * len(rows) else []
     header = rows.pop(0) if rows and _has_names(rows[0]) else None
     columns = [{row[index] for row in rows} for index in range(width)]
     tags = _tag_columns(columns)
@@ -384,21 +396,24 @@ def found_columns(
         else:
             names = [{words[0]: WORD, tag: TAG}.get(index, name) for index, name in enumerate(numbered)]
         keys = {"columns": names} | ({"delimiter": delimiter} if delimiter else {})
-        yield keys, (header or numbered)[tag], marked[tag]
+        yield keys, (header or numbered)[tag], marked[tag], numbered + (header or [])
 
 
-def find_columns(sample: Sample) -> tuple[list[dict[str, Any]], Doubt | None]:
-    """Returns the keys of a reader for each of the `found_columns`, and the doubt if two have many tags."""
+def find_columns(sample: Sample) -> tuple[list[dict[str, Any]], Doubt | None, list[str]]:
+    """
+    Returns the keys of a reader for each of the `found_columns`, the doubt if two have many tags, and the
+    names of all columns.
+    """
     ways = list(found_columns(sample.lines + sample.spread, sample.label, sample.texts))
-    most = max((tags.total() for *_, tags in ways), default=0)
+    most = max((tags.total() for _, _, tags, _ in ways), default=0)
     choices = {
         name: f"{name} ({', '.join(f'{tag} {count}' for tag, count in tags.most_common(3))})"
-        for _, name, tags in ways
+        for _, name, tags, _ in ways
         if _MANY * tags.total() > most > 0
     }
     is_asked = sample.label is None and len(choices) > 1
     doubt = Doubt("label", list(choices.values()), list(choices)) if is_asked else None
-    return [keys for keys, *_ in ways], doubt
+    return [keys for keys, *_ in ways], doubt, ways[0][-1] if ways else []
 
 
 def problem_of_columns(sample: Sample) -> str | None:
@@ -429,7 +444,7 @@ def _tag_columns(columns: Sequence[set[str]]) -> list[int]:
     If none has a prefix, they are the columns with `O`, except the column of most values: "O" is a word, too.
     """
     filled = [index for index, values in enumerate(columns) if values - {"", "_"}]
-    tags = [index for index in filled if _are_tags(columns[index])]
+    tags = [index for index in filled if _are_prefixed(columns[index])]
     possible = [index for index in filled if not columns[index] & _CHUNKS]
     if any(columns[index] - _NOTHING for index in tags):
         return [index for index in tags if index in possible] or tags
@@ -439,7 +454,7 @@ def _tag_columns(columns: Sequence[set[str]]) -> list[int]:
     return [index for index in outside if not _are_numbers(columns[index])]
 
 
-def _are_tags(values: set[str]) -> bool:
+def _are_prefixed(values: set[str]) -> bool:
     """Tells whether there is nothing but prefixed tags and `O`, or `-` if there are such tags."""
     tags = values - _NOTHING - {"-"}
     return all(map(_TAG.fullmatch, tags)) and (bool(tags) or "-" not in values)
@@ -453,7 +468,7 @@ def _fit_columns(sample: Sample) -> Fit:
     """Returns how well tokens in columns fit; words without tags have empty lines between their sentences."""
     if sample.is_json:
         return Fit.NO
-    keys, _, tags = next(found_columns(sample.lines + sample.spread), ({}, "", None))
+    keys, _, tags, _ = next(found_columns(sample.lines + sample.spread), ({}, "", None, []))
     if tags is None:
         rows = first_sentence(enumerate(sample.all_lines))[1]
         sizes = {len(split_cells(row, None)) for row in rows}

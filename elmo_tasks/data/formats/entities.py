@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from elmo_tasks.common.errors import errors_as
 from elmo_tasks.data.formats import Fit, Format, best_format, roles
 from elmo_tasks.data.formats.annotations import FORMATS as ANNOTATIONS
-from elmo_tasks.data.formats.cells import fit_cells, read_cells
+from elmo_tasks.data.formats.cells import fit_cells, read_cells, words_and_tags
 from elmo_tasks.data.formats.columns import FORMATS as COLUMNS
 from elmo_tasks.data.formats.columns import (
     TAG_OR_O,
@@ -25,6 +25,7 @@ from elmo_tasks.data.formats.columns import (
     split_cells,
 )
 from elmo_tasks.data.formats.delimited import read_delimited
+from elmo_tasks.data.formats.profile import read_table
 from elmo_tasks.data.formats.sample import Sample, sample_of_files
 from elmo_tasks.data.input_files import (
     InputError,
@@ -104,6 +105,18 @@ def _csv_cells(record: dict[str, Any]) -> list[Any]:
 def _csv_columns(names: tuple[str, ...]) -> list[str | None]:
     plain = {re.sub(r"[\W_]", "", name.lower()): name for name in names}
     return [next((plain[name] for name in plain if each.fullmatch(name)), None) for each in _CSV]
+
+
+def columns_by_name(sample: Sample, format: str) -> list[str]:
+    """Returns the columns of the words and of the tags, which a format of tables finds by itself."""
+    table = read_table(sample) if format in ("csv", "cells") else None
+    if table is None:
+        return []
+    return (
+        [*filter(None, _csv_columns(tuple(table.columns))[1:])]
+        if format == "csv"
+        else [*(words_and_tags(table) or ())]
+    )
 
 
 def _fit_csv(sample: Sample) -> Fit:

@@ -85,8 +85,13 @@ _KINDS = (
     ),
     _Kind(
         "a text with entities in tags between the words",
-        r"[^{\[\t\n]*<(ENAMEX|START:\w+|PER|LOC|ORG|PERSON|LOCATION|ORGANIZATION)\b[^>]*>",
+        r"[^{\[\t\n]*<(ENAMEX|START:\w+|PER|LOC|ORG|PERSON|LOCATION|ORGANIZATION)\b[^>]*>.*<(/\1|END)",
         "write a token a line with its tag, or texts with the offsets of entities as JSON Lines",
+    ),
+    _Kind(
+        "Label Studio's JSON with choices in place of entities",
+        r'(?s)(?!.*"start":)\s*[\[{].*"result":\s*\[.*"choices"',
+        "export JSON-MIN or CSV, which `allennlp elmo classify` reads",
     ),
     _Kind("ARFF of Weka", r"(?i)(\s|%.*\n)*@relation", "save it as csv"),
     _Kind(

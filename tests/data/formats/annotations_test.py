@@ -97,6 +97,7 @@ def test_shapes(tmp_path, caplog, content, expected):
         [{"text": TEXT, "labels": []}, {"text": TEXT, "labels": ["news", "sport"]}],
         [{"text": TEXT, "annotations": [{"label": "news", "annotator": 7}]}],
         [{"text": TEXT, "label": "news"}],
+        [{"text": TEXT, "label": 1}],
     ],
 )
 def test_classes_of_texts_are_no_entities(tmp_path, content):

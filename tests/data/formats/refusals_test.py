@@ -18,6 +18,8 @@ SPACY2 = [
     {"id": 0, "paragraphs": [{"raw": "Ann.", "sentences": [{"tokens": [{"orth": "Ann", "ner": "U-PER"}]}]}]}
 ]
 
+CHOICES = '[{"annotations": [{"result": [{"value": {"choices": ["x"]}}]}], "data": {"text": "A day."}}]'
+
 
 @pytest.mark.parametrize(
     ("content", "values"),
@@ -30,6 +32,8 @@ SPACY2 = [
         (json.dumps(SPACY2, indent=1), ["spaCy 2", "spacy convert"]),
         ("\n<!DOCTYPE html>\n<html>\n", ["HTML"]),
         ("<?xml version='1.0'?>\n<text/>\n", ["XML"]),
+        (CHOICES, ["Label Studio", "JSON-MIN"]),
+        ("<PERSON>Ann</PERSON> runs .\n", ["tags between"]),
         ("", ["empty"]),
         (" \n\n", ["empty"]),
         (gzip.compress(b"", mtime=0), ["empty"]),
@@ -52,6 +56,7 @@ def test_data_that_are_told_by_name(tmp_path, content, values):
         ("a", "Ann runs .\n".encode("utf-16")),
         ("a.data.xml", b"<?xml version='1.0'?>\n<text/>\n"),
         ("a", json.dumps([{"paragraphs": [{"context": "Ann.", "qas": []}]}])),
+        ("a", "<PERSON> of <ORG> ran .\n"),
         ("a", "> quoted text of a mail\nwith words\n"),
         ("a.spacy", b"x\x9c\x00\x01"),
         ("a", UP2.replace("ID", "ID FORM")),

@@ -51,9 +51,8 @@ def test_inspect_finds_the_keys(tmp_path, reader, file, keys):
     path = write(tmp_path / "a", file)
     sample = sample_of(path)
     expected = read_with(task, path, {"type": reader} | json.loads(keys or "{}"), sample)
-    readings, problem = find_readings(sample, [task])
-    found = []
-    for reading in readings:
+    found, problem = [], None
+    for reading in find_readings(sample, task):
         try:
             found.append(read(path, reading, sample))
         except InputError as error:

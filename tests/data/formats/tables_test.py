@@ -7,7 +7,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from elmo_tasks.commands.inspect import CONFIGS, find_readings, read_best, readings_of_probes
+from elmo_tasks.commands.inspect import find_readings, read_best
 from elmo_tasks.data.formats.sample import sample_of
 from elmo_tasks.data.input_files import InputError
 from tests.errors import error_of, mentions
@@ -28,9 +28,7 @@ def rows(*columns: list[str], header: str = "", mark: str = ",", times: int = 2)
 
 def read(path: Any) -> Any:
     sample = sample_of(str(path))
-    readings, problem = find_readings(sample, list(CONFIGS))
-    readings = [*readings_of_probes(sample), *readings]
-    return read_best(str(path), sorted(readings, key=lambda reading: -reading.fit), sample, problem)[0]
+    return read_best(str(path), find_readings(sample), sample)[0]
 
 
 KINDS = ["joy", "anger", "joy", "anger"]
