@@ -122,7 +122,7 @@ def cross_validate(
     divided = StratifiedKFold(folds, shuffle=True, random_state=seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # about rare classes, too
-        divisions = list(divided.split(labels, labels))
+        divisions: list[tuple[np.ndarray, np.ndarray]] = list(divided.split(labels, labels))
     fits = [_Fit(texts, labels, *division, weight) for division in divisions]
     weights = compute_sample_weight(weight, labels)
     best = CrossValidation(0.0, np.inf, np.empty(0), [held_out for _, held_out in divisions], {})

@@ -1,8 +1,8 @@
 """The classifier of sentences and pairs: a biLSTM, pooling, and a linear layer over the classes."""
 
 from abc import abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Any
 
@@ -14,12 +14,21 @@ from allennlp.models import Model
 from allennlp.modules import InputVariationalDropout
 from allennlp.nn.util import get_final_encoder_states, get_text_field_mask, masked_max, masked_mean
 from torch import nn
+from torch.nn import functional as F
 
 from elmo_tasks.classification.reader import ClassifierText
 from elmo_tasks.common.values import OneOf, Probability, Size
-from elmo_tasks.modules.elmo_model import Classifier, Outputs, Scores, stack_texts
+from elmo_tasks.modules.elmo_model import (
+    Classifier,
+    ElmoModel,
+    Outputs,
+    Scores,
+    average_with_logits,
+    stack_texts,
+)
 from elmo_tasks.modules.layers import BiLstm
-from elmo_tasks.pipeline.results import LabelResult
+from elmo_tasks.modules.metrics import LabelsMetric
+from elmo_tasks.pipeline.results import LabelResult, Labels, TaskResult
 
 
 def max_of_tokens(vectors: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
@@ -50,10 +59,34 @@ class ClassificationResult(LabelResult):
     probabilities: dict[str, float]
 
     def to_json(self) -> JsonDict:
-        fields = super().to_json()
-        if self.sentence2_tokens is None:
-            del fields["sentence2_tokens"]
-        return fields
+        return _without_second(super().to_json())
+
+
+@dataclass
+class LabelsResult(TaskResult):
+    """The labels of a sentence or pair, any number of them; none if a sentence has no words."""
+
+    sentence1_tokens: list[str]
+    sentence2_tokens: list[str] | None
+    """`None` for a single sentence."""
+    labels: list[str]
+    probabilities: dict[str, float]
+
+    @property
+    def value(self) -> Labels:
+        return Labels(self.labels, self.probabilities)
+
+    def above(self, min_probability: float) -> "LabelsResult":
+        """Returns the result without the labels of a lower probability."""
+        labels = [label for label in self.labels if self.probabilities[label] >= min_probability]
+        return replace(self, labels=labels)
+
+    def to_json(self) -> JsonDict:
+        return _without_second(super().to_json())
+
+
+def _without_second(fields: JsonDict) -> JsonDict:
+    return {name: value for name, value in fields.items() if (name, value) != ("sentence2_tokens", None)}
 
 
 class TextClassifier(Classifier):
@@ -63,15 +96,51 @@ class TextClassifier(Classifier):
     # Parameters
 
     pairs : whether the instances are pairs.
+    several_labels : whether a text has any number of the classes. Each has a probability of its own, and a
+        text has those that reach the class's threshold, by default .5.
     The others : see `Classifier`.
     """
 
     default_predictor = "elmo_classifier"
     metadata_class = ClassifierText
+    thresholds: torch.Tensor
 
-    def __init__(self, *, pairs: bool, **kwargs: Any) -> None:
+    def __init__(self, *, pairs: bool, several_labels: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.pairs = pairs
+        self.pairs, self.several_labels = pairs, several_labels
+        if several_labels:
+            self.metric = LabelsMetric(self.labels)
+            # (classes,)
+            self.register_buffer("thresholds", torch.full((len(self.labels),), 0.5))
+
+    def decode(
+        self, scores: Scores, metadata: Sequence[object], label: torch.Tensor | None = None
+    ) -> Outputs:
+        """
+        See `Classifier.decode`. With several labels, the loss is the mean of the binary cross-entropy of all
+        classes, and `label` is `(batch, classes)`, of 0 and 1.
+        """
+        if label is not None and label.dim() != 1 + self.several_labels:
+            texts = "several labels" if label.dim() > 1 else "one label"
+            problem = f"the texts have {texts}, but the model has several_labels"
+            raise ConfigurationError(f"{problem}: {str(self.several_labels).lower()}")
+        if not self.several_labels:
+            return super().decode(scores, metadata, label)
+        logits = scores["logits"]
+        # (batch, classes)
+        probabilities = logits.sigmoid()
+        outputs: Outputs = {**scores, "probabilities": probabilities, "metadata": metadata}
+        if label is not None:
+            outputs["loss"] = F.binary_cross_entropy_with_logits(logits, label.float())
+            self.metric(probabilities >= self.thresholds, label)
+        return outputs
+
+    def average(self, members: list[Scores]) -> Scores:  # type: ignore[override]
+        """Averages probabilities in place of `logits`."""
+        if not self.several_labels:
+            return average_with_logits(members)
+        mean = torch.stack([scores["logits"].sigmoid() for scores in members]).mean(dim=0)
+        return ElmoModel.average(members) | {"logits": mean.logit(eps=1e-6)}
 
     def vectors(self, sentence1: TextFieldTensors, sentence2: TextFieldTensors | None = None) -> torch.Tensor:
         """
@@ -95,8 +164,19 @@ class TextClassifier(Classifier):
     def sentence_vectors(self, tokens: TextFieldTensors) -> torch.Tensor:
         """*Shape:* `(batch, sentence_dim)`."""
 
-    def results(self, outputs: Outputs) -> list[ClassificationResult]:
+    def results(self, outputs: Outputs) -> list[ClassificationResult] | list[LabelsResult]:
         texts: list[ClassifierText] = outputs["metadata"]
+        if self.several_labels:
+            rows, thresholds = outputs["probabilities"].tolist(), self.thresholds.tolist()
+            return [
+                LabelsResult(
+                    text.sentence1,
+                    text.sentence2,
+                    [self.labels[i] for i, bound in enumerate(thresholds) if row[i] >= bound],
+                    dict(zip(self.labels, row, strict=True)),
+                )
+                for text, row in zip(texts, rows, strict=True)
+            ]
         return [
             ClassificationResult(text.sentence1, text.sentence2, *label)
             for text, label in zip(texts, self.best_labels(outputs), strict=True)

@@ -37,8 +37,9 @@ class ClassificationReader(LabelledTextReader):
     sentence1 : the column of the text, or several columns whose texts are joined by blanks; empty texts are
         left out.
     sentence2 : the same for the second sentence of pairs; null: single sentences.
-    label : the column of the class; null: the files are text to pre-train on, without labels. In the
-        column `gold_label`, `-` is not a class: the record is left out, and counted in the log.
+    label : the column of the class; or a column with 0 and 1 for each class, if a text may have several;
+        null: the files are text to pre-train on, without labels. In the column `gold_label`, `-` is not a
+        class: the record is left out, and counted in the log.
     The others : see `LabelledTextReader`.
     """
 
@@ -52,7 +53,7 @@ class ClassificationReader(LabelledTextReader):
         *,
         sentence1: Union[Name, Names] = "text",
         sentence2: Optional[Union[Name, Names]] = None,
-        label: Optional[Name] = "label",
+        label: Optional[Union[Name, Names]] = "label",
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -61,14 +62,15 @@ class ClassificationReader(LabelledTextReader):
             for names in (sentence1, sentence2)
             if names is not None
         ]
-        self.pairs, self.label = len(self.texts) == 2, label
+        self.pairs = len(self.texts) == 2
+        self.labels = [label] if isinstance(label, str) else label or []
         self.undecided = (UNDECIDED,) if label == GOLD else ()
 
-    def columns(self, values: Mapping[str, Any]) -> tuple[list[list[str]], str | None]:
-        return self.texts, self.label
+    def columns(self, values: Mapping[str, Any]) -> tuple[list[list[str]], list[str]]:
+        return self.texts, self.labels
 
     def text_to_instance(
-        self, sentence1: Text, sentence2: Text | None = None, label: str | None = None
+        self, sentence1: Text, sentence2: Text | None = None, label: str | list[str] | None = None
     ) -> Instance:
         """Makes the instance of a sentence, or of a pair if the reader has `pairs`."""
         return self.instance([text for text in (sentence1, sentence2) if text is not None], label)

@@ -10,6 +10,7 @@ from elmo_tasks.commands.bilm import Calibrate, Export
 from elmo_tasks.commands.doctor import Doctor
 from elmo_tasks.commands.embed import Embed
 from elmo_tasks.commands.ensemble import Ensemble
+from elmo_tasks.commands.errors import Errors
 from elmo_tasks.commands.experiments import Ablate, Compare
 from elmo_tasks.commands.inspect import Inspect
 from elmo_tasks.commands.intrinsic import PROBE, Intrinsic, Neighbors
@@ -25,6 +26,7 @@ VERBS: tuple[type[Verb] | VerbGroup, ...] = (
     Export,
     Ensemble,
     Confusion,
+    Errors,
     Explain,
     Predict,
     Serve,

@@ -39,6 +39,7 @@ from elmo_tasks.language_model.callbacks import text_metrics
 from elmo_tasks.language_model.reader import BiLmReader
 from elmo_tasks.modules.elmo_model import EnsembleModel
 from elmo_tasks.modules.metrics import ClassificationMetric, confusion_name
+from elmo_tasks.ner.model import NerModel
 from elmo_tasks.training.sampling import ElmoBucketSampler
 from elmo_tasks.vectors.encoder import read_mixes
 
@@ -100,6 +101,8 @@ class Confusion(ModelVerb):
             metric = getattr(member, "metric", None)
             if not isinstance(metric, ClassificationMetric):
                 problem = f"{type(member).__name__} is not a classifier, nor a biLM with frequent_words"
+                if isinstance(member, NerModel):
+                    problem += f"; `allennlp elmo errors {self.archive} {self.input}` shows wrong entities"
                 raise ConfigurationError(f"{self.archive}: {problem}")
             labels = metric.labels
             metrics = self._evaluate(archive)

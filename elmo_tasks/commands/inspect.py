@@ -152,7 +152,7 @@ class Inspect(Verb):
         if task == "ner" and len(columns := block.get("columns", ())) > 2:
             label, *texts = (f"column{columns.index(name) + 1}" for name in (TAG, WORD))
         words = ["allennlp", "elmo", verb, self.path, "-o", f"runs/{task}"]
-        words += ["--label", label] if label else []
+        words += ["--label", label] if isinstance(label, str) else []  # else a column for each label
         words += ["--text", *texts] if texts else []
         return shlex.join(words + ["--skip-bad"] * ("skip_bad" in block))
 

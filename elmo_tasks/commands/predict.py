@@ -41,6 +41,7 @@ from elmo_tasks.jobs.runs import Reading, Settings
 from elmo_tasks.jobs.sinks import JsonLinesSink
 from elmo_tasks.page.templates import template
 from elmo_tasks.pipeline.command import predictor_arguments
+from elmo_tasks.pipeline.csv_output import DELIMITERS
 from elmo_tasks.pipeline.explanations import METHODS, Explainer, can_explain
 from elmo_tasks.pipeline.predictor import InputRecord, attempt, value_of, with_place
 from elmo_tasks.pipeline.stream import json_records, open_lines, predict
@@ -64,6 +65,9 @@ class Predict(Verb):
     device: Gpu = device_option()
     predictor: str | None = option("the name of a predictor, instead of the task's")
     predictor_args: str = option("its parameters, as JSON", "")
+    min_probability: float = option(
+        "leave out labels, entities and answers with a lower probability", 0.0, metavar="P"
+    )
     overrides: str = option("overrides of the archive's config, as JSON", "")
     mode: RunArguments
     ray: RayArguments = titled("with --engine ray")
@@ -73,6 +77,9 @@ class Predict(Verb):
         here = isinstance(engine, LocalEngine)
         predictor_args = predictor_arguments(self.predictor_args)
         source, output = self.input, self.output
+        if Path(output).suffix in DELIMITERS:
+            remedy = f"`allennlp predict ARCHIVE IN --output-file {output}` makes tables"
+            raise ConfigurationError(f"{output}: this command writes JSON Lines; {remedy}")
         if here:
             sources = [source] if source == "-" else list(map(str, input_files(source)))
         else:
@@ -87,6 +94,7 @@ class Predict(Verb):
                 "the archive": _archive_digest(archive),
                 "--predictor": self.predictor,
                 "--predictor-args": self.predictor_args,
+                "--min-probability": str(self.min_probability),
                 "--overrides": self.overrides,
             }
             job = PredictJob(
@@ -94,6 +102,7 @@ class Predict(Verb):
                 overrides=self.overrides,
                 predictor=self.predictor,
                 predictor_args=predictor_args,
+                min_probability=self.min_probability,
                 batch_size=self.batch_size,
                 cuda_device=self.device,
                 reading=Reading(os.getcwd(), objects=True, multiple=self.batch_size or 1),

@@ -94,6 +94,9 @@ class Serve(Verb):
     token_file: Path | None = option(
         "a file with the bearer token that clients must send (default: all are answered)", metavar="FILE"
     )
+    min_probability: float = option(
+        "leave out labels, entities and answers with a lower probability", 0.0, metavar="P"
+    )
     ray: ReplicaArguments = titled("Ray (the extra ray)")
     limits: LimitArguments = titled("limits")
     page: PageArguments = titled("the tab ELMo of the page")
@@ -138,7 +141,8 @@ class Serve(Verb):
         chosen_device(device_name, option="--device")
         device = gpu_index(device_name, option="--device")
         local = ray.replicas is None and ray.ray_address is None
-        archives = open_archives(self.archives or trained_models(), device if local else -1)
+        names = self.archives or trained_models()
+        archives = open_archives(names, device if local else -1, self.min_probability)
         tabs = [Tab.of(name, predictor, archive=archive) for name, (archive, predictor) in archives.items()]
         if local:
             yield {name: local_model(predictor, limits) for name, (_, predictor) in archives.items()}, tabs

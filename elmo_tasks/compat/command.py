@@ -114,8 +114,10 @@ def let_predict_take_its_options(stock: Callable[..., ArgumentParser], *args: An
     """`allennlp predict` runs one input at a time unless it is told otherwise, and reads no tables."""
     parser = stock(*args)
     parser.set_defaults(batch_size=None)
-    about = "predict the texts in this column of a csv, tsv, JSON or Parquet file; two columns for pairs"
-    ArgumentParser.add_argument(parser, "--text", nargs="+", default=[], metavar="COLUMN", help=about)
+    about = "predict the texts in this column of a csv, tsv, JSON or Parquet file; twice for pairs"
+    ArgumentParser.add_argument(parser, "--text", action="append", default=[], metavar="COLUMN", help=about)
+    about = "leave out labels, entities and answers with a lower probability"
+    ArgumentParser.add_argument(parser, "--min-probability", type=float, default=0.0, metavar="P", help=about)
     return parser
 
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import Field, Instance, Vocabulary
-from allennlp.data.fields import LabelField, MetadataField, SequenceLabelField
+from allennlp.data.fields import LabelField, MetadataField, MultiLabelField, SequenceLabelField
 
 from elmo_tasks.data.input_files import InputError
 from elmo_tasks.data.tag_schemes import split_tag
@@ -81,15 +81,37 @@ class ClosedLabelField(LabelField):
         super().index(vocab)
 
 
+class ClosedLabelsField(MultiLabelField):
+    """Any number of `classes`, otherwise a `ClosedLabelField`. *Shape:* `(classes,)`, with 0 and 1."""
+
+    def __init__(self, labels: Sequence[str], classes: Sequence[str]) -> None:
+        super().__init__(labels)
+        self._classes = classes
+
+    def count_vocab_items(self, counter: dict[str, dict[str, int]]) -> None:
+        for name in self._classes:
+            counter[self._label_namespace][name] += 1
+
+    def index(self, vocab: Vocabulary) -> None:
+        for label in self.labels:
+            check_label(str(label), list(vocab.get_token_to_index_vocabulary(self._label_namespace)))
+        super().index(vocab)
+
+
 def check_label(label: str | None, classes: Sequence[str]) -> None:
     """Raises `ConfigurationError` unless the label is `None` or one of `classes`."""
     if label is not None and label not in classes:
         raise ConfigurationError(f"{label!r} is not one of the labels {', '.join(classes)}")
 
 
-def labelled_instance(fields: dict[str, Field], label: str | None, classes: Sequence[str]) -> Instance:
-    """Returns the instance of `fields`, with a field `label` unless the label is `None`."""
-    return Instance(fields if label is None else fields | {"label": ClosedLabelField(label, classes)})
+def labelled_instance(
+    fields: dict[str, Field], label: str | Sequence[str] | None, classes: Sequence[str]
+) -> Instance:
+    """Returns the instance of `fields`, with a field `label` for a label or several, but not for `None`."""
+    if label is None:
+        return Instance(fields)
+    field = ClosedLabelField(label, classes) if isinstance(label, str) else ClosedLabelsField(label, classes)
+    return Instance(fields | {"label": field})
 
 
 class TagField(SequenceLabelField):

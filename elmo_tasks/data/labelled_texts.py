@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, NamedTuple, Optional, cast
+from typing import Annotated, Any, ClassVar, NamedTuple, Optional, Union, cast
 
 from allennlp.data import Instance
 from allennlp.data.fields import Field, MetadataField, TextField
@@ -54,6 +54,7 @@ logger = logging.getLogger(__name__)
 _INSTANCES = "instances"
 _SAMPLE = 100
 """The records that tell which columns hold texts."""
+_TRUE, _FALSE = ("1", "1.0", "true", "yes"), ("0", "0.0", "false", "no")
 _DELIMITED = ("auto", "delimited", *DELIMITER_OF_FORMAT)
 
 
@@ -61,8 +62,8 @@ class _Example(NamedTuple):
     line: int
     ids: dict[str, Any]
     texts: list[str]
-    label: str | None
-    """Empty if the record has none."""
+    label: str | list[str] | None
+    """Empty if the record has none; a list if texts have several."""
 
 
 class LabelledTextReader(TaskReader):
@@ -75,6 +76,8 @@ class LabelledTextReader(TaskReader):
     classes : the names of the classes, in their order.
     label_names : the class of each label in the files, where numbers are text; null: the labels are the names
         of the classes, or in Parquet also numbers whose names the file has.
+    several_labels : whether a text may have any number of the classes: true if the labels are lists, or the
+        mark between the labels of a cell. An empty list or cell has none.
     format : `auto` tells from the file, its name and the labels. `csv`, `tsv` or another `delimited` file;
         `json` or `jsonl`; `parquet`. Texts with the columns `text` and `label` may also be `text`, a text a
         line; `document`, a text a file; `label_text`, a label, a blank and a text a line; `fasttext`;
@@ -101,6 +104,7 @@ class LabelledTextReader(TaskReader):
         *,
         classes: list[Optional[Name]],
         label_names: Optional[dict[str, Optional[Name]]] = None,
+        several_labels: Union[bool, Name] = False,
         format: Annotated[str, OneOf(("auto", *READ))] = "auto",
         columns: Optional[Names] = None,
         delimiter: Name = "auto",
@@ -121,19 +125,22 @@ class LabelledTextReader(TaskReader):
         if set(self.label_names.values()) != set(self.classes):
             named = ", ".join(dict.fromkeys(self.label_names.values()))
             raise InputError(f"its classes are {named}, not {', '.join(self.classes)}", key="label_names")
+        self.several_labels = several_labels
         self.format = format
         delimiter = DELIMITER_OF_FORMAT.get(format, delimiter) if delimiter == "auto" else delimiter
         self.layout = DelimitedLayout(columns, delimiter, quotes)
 
     @abstractmethod
-    def columns(self, values: Mapping[str, Any]) -> tuple[list[list[str]], str | None]:
+    def columns(self, values: Mapping[str, Any]) -> tuple[list[list[str]], list[str]]:
         """
-        Returns the columns that each text of a record is joined of, and the column of its label, if any.
+        Returns the columns that each text of a record is joined of, and the column of its label, if any, or
+        a column for each of several labels.
         """
 
-    def instance(self, texts: Sequence[str | list[str]], label: str | None) -> Instance:
+    def instance(self, texts: Sequence[str | list[str]], label: str | Sequence[str] | None) -> Instance:
         """Returns the instance of plain texts, or of words. No words, or an unknown label, are an error."""
-        check_label(label, self.classes)
+        for each in [label] if isinstance(label, str) else label or ():
+            check_label(each, self.classes)
         fields: dict[str, Field] = {}
         for name, text in zip(self.text_names, texts, strict=False):
             tokens = self.tokens(text)
@@ -160,8 +167,8 @@ class LabelledTextReader(TaskReader):
             return {}
         values = (record.make(dict) for record in islice(READ[format](files[0], self.options), _SAMPLE))
         rows = [row for row in values if not isinstance(row, InputError)]
-        columns, label = self.columns(rows[0])
-        texts, labels = list(chain(*columns)), [] if label is None else [label]
+        columns, labels = self.columns(rows[0])
+        texts = list(chain(*columns))
         return {"texts": texts, "label": labels, "not read": unread_texts(rows, texts + labels)}
 
     @property
@@ -228,6 +235,12 @@ class LabelledTextReader(TaskReader):
                 yield example
                 continue
             label = example.label
+            if isinstance(label, list):
+                counts[_INSTANCES] += 1
+                for each in label:
+                    counts[f"label {each}"] += 1
+                yield example
+                continue
             if label == "":
                 counts.count_oddity("records without a label left out", example.line, "there is no label")
                 continue
@@ -241,28 +254,42 @@ class LabelledTextReader(TaskReader):
         self, names: Mapping[str, Sequence[str]], line: int, values: dict[str, Any]
     ) -> _Example | str:
         """Returns the example of a record, or how annotators have left it out."""
-        columns, label = self.columns(values)
+        columns, labels = self.columns(values)
         if self.every_record:
             columns = _columns_of_texts(values, columns)
-        if is_rejected(values, label) and not self.every_record and ANSWER not in chain(*columns):
+        if is_rejected(values, *labels[:1]) and not self.every_record and ANSWER not in chain(*columns):
             return DECISIONS[values[ANSWER]]
-        ids = ids_of(values, {*chain(*columns), label})
+        ids = ids_of(values, {*chain(*columns), *labels})
         try:
             words = [_text(values, names_of_text) for names_of_text in columns]
         except InputError as error:
             error.ids = ids
             raise
-        return _Example(line, ids, words, None if self.every_record else self._label(values, label, names))
+        return _Example(line, ids, words, None if self.every_record else self._labels(values, labels, names))
 
-    def _label(
-        self, values: Mapping[str, Any], column: str | None, names: Mapping[str, Sequence[str]]
-    ) -> str | None:
-        if column is None:
+    def _labels(
+        self, values: Mapping[str, Any], columns: list[str], names: Mapping[str, Sequence[str]]
+    ) -> str | list[str] | None:
+        if len(columns) > 1:
+            return [self._label(name, name, ()) for name in columns if _is_true(values, name)]
+        if not columns:
             return None
-        value = only_item(_value(values, column))
+        (column,) = columns
+        value, class_names = _value(values, column), names.get(column, ())
+        if not self.several_labels or value is None:
+            return self._label(only_item(value), column, class_names)
+        if isinstance(value, str) and isinstance(self.several_labels, str):
+            value = list(map(str.strip, value.split(self.several_labels)))
+        if not isinstance(value, list):
+            problem = f"{shorten_json(value)} in the column {column!r} is not a list of labels"
+            raise InputError(problem, remedy="the key several_labels may name the mark between labels")
+        labels = (self._label(each, column, class_names) for each in value)
+        return list(dict.fromkeys(filter(None, labels)))
+
+    def _label(self, value: Any, column: str, class_names: Sequence[str]) -> str:
         label = "" if value in (None, []) else as_label(value)
-        if label not in self.label_names and type(value) is int and 0 <= value < len(names.get(column, ())):
-            label = names[column][value]
+        if label not in self.label_names and type(value) is int and 0 <= value < len(class_names):
+            label = class_names[value]
         if label in self.label_names:
             return self.label_names[label]
         if label and label not in self.undecided:
@@ -313,3 +340,13 @@ def _value(values: Mapping[str, Any], column: str) -> Any:
             f"the column {column!r} is missing; the columns are {shorten(', '.join(map(repr, values)), 200)}"
         )
     return values[column]
+
+
+def _is_true(values: Mapping[str, Any], column: str) -> bool:
+    """Tells whether a text has the label of a column."""
+    value = as_label(_value(values, column) or 0).lower()
+    if value not in _TRUE and value not in _FALSE:
+        raise InputError(
+            f"{value!r} in the column {column!r} is not 0 or 1, which say if a text has the label"
+        )
+    return value in _TRUE

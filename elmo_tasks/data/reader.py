@@ -25,7 +25,7 @@ from elmo_tasks.common.errors import errors_as
 from elmo_tasks.common.strict_params import StrictParams
 from elmo_tasks.common.text_checks import WarnedOnce
 from elmo_tasks.common.values import Name, NonNegativeInt
-from elmo_tasks.data.fields import ClosedLabelField, TagField, no_prediction
+from elmo_tasks.data.fields import ClosedLabelField, ClosedLabelsField, TagField, no_prediction
 from elmo_tasks.data.formats import Finding, Format, best_format
 from elmo_tasks.data.formats.sample import Sample, sample_of_files
 from elmo_tasks.data.input_files import (
@@ -205,6 +205,8 @@ class TaskReader(ShardedReader):
                 yield from (tag[2:] for tag in field.labels if tag.startswith(("B-", "U-")))
             elif isinstance(field, ClosedLabelField):
                 yield str(field.label)
+            elif isinstance(field, ClosedLabelsField):
+                yield from map(str, field.labels)
 
     def sampled(self, instances: Sequence[Instance]) -> None:
         """Receives the instances that a sample has kept, in their order."""

@@ -3,7 +3,7 @@
 from collections.abc import Hashable, Iterable, Iterator
 
 from allennlp.data import Instance
-from allennlp.data.fields import LabelField, SequenceLabelField, TextField
+from allennlp.data.fields import LabelField, MultiLabelField, SequenceLabelField, TextField
 
 from elmo_tasks.data.input_files import shorten
 
@@ -11,7 +11,7 @@ Records = list[tuple[int, Hashable]]
 
 
 class RecordTexts:
-    """The texts of records, as hashes, and their labels: a class, or the tags of the words."""
+    """The texts of records, as hashes, and their labels: a class or several, or the tags of the words."""
 
     def __init__(self) -> None:
         self.records: Records = []
@@ -25,16 +25,16 @@ class RecordTexts:
         for field in instance.fields.values():
             if isinstance(field, LabelField):
                 label = field.label
-            elif isinstance(field, SequenceLabelField):
+            elif isinstance(field, SequenceLabelField | MultiLabelField):
                 label = tuple(field.labels)
         self.records.append((key, label))
         if self._first_labels.setdefault(key, label) != label:
             self._several[key] = text
 
     def warnings(self) -> Iterator[str]:
-        """Yields the numbers of texts with several labels, and of records whose text is that of another."""
+        """Yields the numbers of texts with different labels, and of records whose text is that of another."""
         if self._several:
             example = shorten(next(iter(self._several.values())))
-            yield f"{len(self._several):,} texts have several labels, such as {example!r}"
+            yield f"{len(self._several):,} texts have different labels, such as {example!r}"
         if repeated := len(self.records) - len(self._first_labels):
             yield f"{repeated:,} of the {len(self.records):,} records repeat the text of another"

@@ -29,6 +29,7 @@ class PredictJob(Job):
     overrides: str = ""
     predictor: str | None = None
     predictor_args: dict[str, Any]
+    min_probability: float = 0.0
     batch_size: int | None = None
     cuda_device: int = -1
 
@@ -89,7 +90,7 @@ def open_job_predictor(job: PredictJob) -> TaskPredictor:
             path = Path(folder, "model.tar.gz")
             path.write_bytes(job.archive)
             archive = open_archive(path, 0 if job.on_gpu else -1, job.overrides)
-    return predictor_of(archive, job.predictor, "validation", job.predictor_args)
+    return predictor_of(archive, job.predictor, "validation", job.predictor_args, job.min_probability)
 
 
 def _as_line(content: Content) -> bytes:

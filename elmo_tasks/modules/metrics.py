@@ -91,10 +91,10 @@ class LabelCounts:
 @Metric.register("elmo_classification")
 class ClassificationMetric(CountingMetric[torch.Tensor]):
     """
-    Computes the numbers of scikit-learn's `precision_recall_fscore_support` and `confusion_matrix` with all
-    `labels` and `zero_division=0`: a class that is never predicted has precision 0, a class that never occurs
-    has recall 0, and both count in the macro averages. `labels` are the names of the classes, in the order of
-    their ids. See `CountingMetric`.
+    Computes the numbers of scikit-learn's `precision_recall_fscore_support` and `confusion_matrix` with
+    `zero_division=0`. The macro averages are over the classes that occur, as gold or as a prediction: one
+    that is never predicted has precision 0, and one that is only predicted has recall 0. `labels` are the
+    names of all classes, in the order of their ids. See `CountingMetric`.
     """
 
     def __init__(self, labels: list[str]) -> None:
@@ -127,7 +127,7 @@ class ClassificationMetric(CountingMetric[torch.Tensor]):
             "f1": _ratio(2 * correct, gold + predicted),
         }
         metrics = {"accuracy": _ratio(correct.sum(), confusion.sum()).item()}
-        metrics |= {f"macro_{name}": values.mean().item() for name, values in by_class.items()}
+        metrics |= _macro_averages(by_class, gold + predicted > 0)
         if not reset:
             return metrics
         for index, label in enumerate(self.labels):
@@ -136,6 +136,61 @@ class ClassificationMetric(CountingMetric[torch.Tensor]):
             for guess, count in zip(self.labels, row, strict=True):
                 metrics[confusion_name(truth, guess)] = float(count)
         return metrics
+
+
+@Metric.register("elmo_labels")
+class LabelsMetric(CountingMetric[torch.Tensor]):
+    """
+    The numbers of scikit-learn's `precision_recall_fscore_support` and `accuracy_score` for texts with any
+    number of labels, with `zero_division=0`. The macro averages are over the labels that occur, as gold or as
+    a prediction. `labels` are the names of all, in the order of their ids. See `CountingMetric`.
+    """
+
+    def __init__(self, labels: list[str]) -> None:
+        self.labels = labels
+        super().__init__()
+
+    def no_counts(self) -> torch.Tensor:
+        """*Shape:* `(labels + 1, 3)`: correct, gold, predicted; in the last row texts: right ones, all, 0."""
+        return torch.zeros(len(self.labels) + 1, 3, dtype=torch.long)
+
+    def __call__(self, predictions: torch.Tensor, gold: torch.Tensor) -> None:
+        """*Shape:* 0 and 1, both `(batch, labels)`."""
+        predicted, true = predictions.bool().cpu(), gold.bool().cpu()
+        for column, values in enumerate((predicted & true, true, predicted)):
+            self._counts[:-1, column] += values.sum(dim=0)
+        self._counts[-1, 0] += (predicted == true).all(dim=1).sum()
+        self._counts[-1, 1] += len(true)
+
+    def get_metric(self, reset: bool = False) -> dict[str, float]:
+        """
+        Returns `accuracy`, the share of the texts whose labels are all right, `micro_f1`, over all labels of
+        all texts, and `macro_precision`, `macro_recall` and `macro_f1`; with `reset` also `precision-LABEL`,
+        `recall-LABEL` and `f1-LABEL`.
+        """
+        *counts, (right, texts, _) = self.total_counts(reset=reset)
+        correct, gold, predicted = torch.stack(counts).unbind(dim=1)
+        by_class = {
+            "precision": _ratio(correct, predicted),
+            "recall": _ratio(correct, gold),
+            "f1": _ratio(2 * correct, gold + predicted),
+        }
+        metrics = {
+            "accuracy": _ratio(right, texts).item(),
+            "micro_f1": _ratio(2 * correct.sum(), (gold + predicted).sum()).item(),
+        }
+        metrics |= _macro_averages(by_class, gold + predicted > 0)
+        for index, label in enumerate(self.labels if reset else ()):
+            metrics |= {f"{name}-{label}": values[index].item() for name, values in by_class.items()}
+        return metrics
+
+
+def _macro_averages(by_class: dict[str, torch.Tensor], occurs: torch.Tensor) -> dict[str, float]:
+    """Returns the means over the classes that occur. *Shape:* `(classes,)` each."""
+    return {
+        f"macro_{name}": values[occurs].mean().item() if occurs.any() else 0.0
+        for name, values in by_class.items()
+    }
 
 
 def confusion_name(gold: str, predicted: str) -> str:

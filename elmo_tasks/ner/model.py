@@ -41,6 +41,12 @@ class NerResult(TaskResult):
     def label_names(self) -> dict[str, str]:
         return label_names([span.label for span in self.spans])
 
+    def above(self, min_probability: float) -> "NerResult":
+        """Returns the result without the entities of a lower probability."""
+        pairs = zip(self.spans, self.probabilities, strict=True)
+        kept = [(span, probability) for span, probability in pairs if probability >= min_probability]
+        return NerResult(self.sentence, [span for span, _ in kept], [probability for _, probability in kept])
+
     def to_json(self) -> JsonDict:
         words = self.sentence.words
         return {

@@ -48,6 +48,7 @@ class NerPredictor(SentencePredictor):
     """
 
     gradients_class = NerGradients
+    columns = ("entity", "type", "char_start", "char_end", "probability")
 
     def empty_result(self, content: Words) -> NerResult | None:
         return None if content.words else NerResult(NerSentence([], content.text, []), [], [])

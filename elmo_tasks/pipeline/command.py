@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, suppress
+from pathlib import Path
 from typing import Any, Optional
 
 from allennlp.commands import predict as stock
@@ -26,6 +27,7 @@ from elmo_tasks.common.machine import chosen_device
 from elmo_tasks.common.values import PositiveInt, check_value
 from elmo_tasks.data.input_files import input_files
 from elmo_tasks.data.reader import TaskReader
+from elmo_tasks.pipeline.csv_output import CsvWriter, is_csv
 from elmo_tasks.pipeline.predictor import InputRecord, TaskPredictor, as_task_predictor
 from elmo_tasks.pipeline.stream import column_records, json_records, open_lines, predict
 
@@ -61,7 +63,13 @@ def get_predictor(arguments: argparse.Namespace) -> TaskPredictor:
         cuda_device=arguments.cuda_device,
         overrides=arguments.overrides,
     )
-    return predictor_of(archive, arguments.predictor, arguments.dataset_reader_choice, predictor_args)
+    return predictor_of(
+        archive,
+        arguments.predictor,
+        arguments.dataset_reader_choice,
+        predictor_args,
+        arguments.min_probability,
+    )
 
 
 def predict_file(
@@ -77,8 +85,8 @@ def predict_file(
     """
     Predicts the lines of a file, or of standard input for `-`; or the texts in `columns` of a table; or,
     `by_reader`, the instances that the predictor's dataset reader reads there, with the `head` of a multitask
-    reader. Writes each result as a line to the file `output`, and `prints` it with its input. Nothing is
-    written if there is no input.
+    reader. Writes each result as a line to the file `output`, or as rows if it is csv or tsv, see
+    `CsvWriter`, and `prints` it with its input. Nothing is written if there is no input.
     """
     check_value(batch_size, Optional[PositiveInt], "--batch-size")
     reader = predictor._dataset_reader if by_reader else None
@@ -89,6 +97,7 @@ def predict_file(
     files = list(map(str, input_files(source))) if columns else _inputs(source, reader)
     if output is not None:
         refuse_inputs_as_outputs([output], files, error=ConfigurationError)
+        writes_csv = is_csv(output, predictor)
     records: Iterable[InputRecord]
     waits: Callable[[], bool] | None = None
     with ExitStack() as opened:
@@ -102,9 +111,11 @@ def predict_file(
             if isinstance(reader, TaskReader):
                 reader.every_record = True
             records = map(InputRecord, reader.read(source, **({} if head is None else {"force_task": head})))
-        file = None
+        file, write_row = None, None
         if output is not None:
             file = opened.enter_context(open(output, "w", 1, "utf-8", newline="\n"))
+            if writes_csv:
+                write_row = CsvWriter(file, Path(output), predictor)
         index = 0
 
         def write(record: InputRecord, result: JsonDict) -> None:
@@ -113,7 +124,9 @@ def predict_file(
             if prints:
                 print(f"input {index}: ", content if isinstance(content, Instance) else json.dumps(content))
                 print("prediction: ", line)
-            if file is not None:
+            if write_row is not None:
+                write_row(record, result)
+            elif file is not None:
                 file.write(line)
             sys.stdout.flush()
             index += 1
@@ -143,10 +156,12 @@ def predictor_arguments(text: str) -> dict[str, Any]:
     raise ConfigurationError(f"--predictor-args must be a JSON object, not {text!r}")
 
 
-def predictor_of(archive: Archive, name: str | None, reader: str, arguments: dict[str, Any]) -> TaskPredictor:
+def predictor_of(
+    archive: Archive, name: str | None, reader: str, arguments: dict[str, Any], min_probability: float = 0.0
+) -> TaskPredictor:
     """
-    Makes the predictor of a command, with the `reader` `train` or `validation`. Wrong arguments are an error,
-    and so is a predictor of ours for a model of others.
+    Makes the predictor of a command, with the `reader` `train` or `validation`; for `min_probability` see
+    `as_task_predictor`. Wrong arguments are an error, and so is a predictor of ours for a model of others.
     """
     ours = name in Predictor.list_available() and issubclass(Predictor.by_name(name), TaskPredictor)
     if ours and not hasattr(archive.model, "results"):
@@ -160,6 +175,6 @@ def predictor_of(archive: Archive, name: str | None, reader: str, arguments: dic
         if not arguments:
             raise
         raise ConfigurationError(f"--predictor-args: {error}") from error
-    task_predictor = as_task_predictor(predictor)
+    task_predictor = as_task_predictor(predictor, min_probability)
     task_predictor.may_set_threads = True
     return task_predictor

@@ -29,6 +29,7 @@ from elmo_tasks.common.batches import batch_sizes
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.files import json_value
 from elmo_tasks.common.machine import single_threaded
+from elmo_tasks.common.values import Probability, check_value
 from elmo_tasks.data import tokenization
 from elmo_tasks.data.input_files import ids_of, printable, shorten
 from elmo_tasks.data.reader import join_words, texts_of, unwrapped_reader
@@ -57,6 +58,8 @@ class InputRecord(NamedTuple):
     content: JsonDict | Instance | Exception
     where: str = ""
     """The place that errors name, such as a file and a line; empty if there is none."""
+    row: JsonDict | None = None
+    """All values of a row of a table, some of which are the content."""
 
 
 def attempt(function: Callable[[Input], Output], content: Input | Exception) -> Output | Exception:
@@ -140,6 +143,10 @@ class TaskPredictor(Predictor):
     """The records that are read before they are predicted, so that those of similar length run together."""
     gradients_class: ClassVar[type[Gradients]] = Gradients
     """The gradients of a task, for `allennlp.interpret` and explanations."""
+    columns: ClassVar[Sequence[str]] = ()
+    """The columns of a result in a table, with a `probability`; none if a result does not fit in one."""
+    min_probability = 0.0
+    """What has a lower probability is left out of the results, see `TaskResult.above`."""
     may_set_threads = False
     """True in a command or a service, where the user has no threads that compute."""
 
@@ -236,7 +243,10 @@ class TaskPredictor(Predictor):
         batch.index_instances(model.vocab)
         with torch.no_grad():
             fields = move_to_device(batch.as_tensor_dict(), model._get_prediction_device())
-            return model.results(model(**fields))
+            results = model.results(model(**fields))
+        if self.min_probability:
+            return [result.above(self.min_probability) for result in results]
+        return results
 
     def results(self, records: Sequence[InputRecord], max_tokens: int | None = None) -> list[Result]:
         """
@@ -395,6 +405,8 @@ class SentencePredictor(TextPredictor):
 class LabelPredictor(TaskPredictor):
     """Base class of predictors of the class of a text, or of two, each plain or a list of words."""
 
+    columns = ("label", "probability")
+
     @abstractmethod
     def text_names(self) -> dict[str, str]:
         """Returns for the field of each text the field of its words."""
@@ -482,9 +494,18 @@ class AnyPredictor(TaskPredictor):
         return self.predictor._json_to_instance(content)
 
 
-def as_task_predictor(predictor: Predictor) -> TaskPredictor:
-    """Returns a predictor of ours unchanged, and another one behind the interface of ours."""
-    return predictor if isinstance(predictor, TaskPredictor) else AnyPredictor(predictor)
+def as_task_predictor(predictor: Predictor, min_probability: float = 0.0) -> TaskPredictor:
+    """
+    Returns a predictor of ours, and another one behind the interface of ours. With `min_probability`, what
+    has a lower probability is left out; `ConfigurationError`: the results have no probabilities.
+    """
+    predictor = predictor if isinstance(predictor, TaskPredictor) else AnyPredictor(predictor)
+    if min_probability:
+        if not predictor.columns:
+            raise ConfigurationError(f"min_probability: the results of {predictor.task()} have none")
+        check_value(min_probability, Probability, "min_probability")
+        predictor.min_probability = min_probability
+    return predictor
 
 
 def require(json_dict: JsonDict, name: str, kind: type, expected: str) -> Any:

@@ -1,7 +1,8 @@
 """The base of the tasks' results, their values as `load` returns them, and the names of labels in words."""
 
 from collections.abc import Collection
-from typing import Any, NamedTuple
+from copy import copy
+from typing import Any, NamedTuple, Self
 
 from allennlp.common import JsonDict
 
@@ -26,6 +27,10 @@ class TaskResult:
         """Returns the JSON object of `allennlp predict`: by default the fields, in their order."""
         return dict(vars(self))
 
+    def above(self, min_probability: float) -> Self:
+        """Returns the result without what has a lower probability; only for results with probabilities."""
+        raise NotImplementedError
+
 
 class Entity(NamedTuple):
     """An entity, with its characters `[start, end)` in the text."""
@@ -38,7 +43,7 @@ class Entity(NamedTuple):
 
 
 class Label(NamedTuple):
-    """A class, `None` for a text without words, and the probabilities by class."""
+    """A class, `None` for a text without words or below `min_probability`, and all probabilities by class."""
 
     label: str | None
     probabilities: dict[str, float]
@@ -54,9 +59,23 @@ class LabelResult(TaskResult):
     def value(self) -> Label:
         return Label(self.label, self.probabilities)
 
+    def above(self, min_probability: float) -> Self:
+        """Returns the result with the label `None` if no class has the probability."""
+        result = copy(self)
+        if max(self.probabilities.values(), default=0.0) < min_probability:
+            result.label = None
+        return result
+
     @property
     def label_names(self) -> dict[str, str]:
         return label_names(self.probabilities)
+
+
+class Labels(NamedTuple):
+    """The classes of a text, any number of them, and the probability of each class."""
+
+    labels: list[str]
+    probabilities: dict[str, float]
 
 
 class Argument(NamedTuple):

@@ -121,17 +121,20 @@ def column_records(predictor: TaskPredictor, path: str, columns: Sequence[str]) 
     layout = DelimitedLayout(None if table.has_header else list(table.columns))
     read = {*columns, *predictor.readable()}
 
-    def content(values: JsonDict) -> JsonDict:
+    def content(values: JsonDict) -> tuple[JsonDict, JsonDict]:
         for column in columns:
             if not isinstance(text := values.get(column), str):
                 raise InputError(f"the column {column!r} has {shorten_json(text)} in place of a text")
         texts = {name: values[column] for name, column in zip(names, columns, strict=True)}
-        return ids_of(values, read) | texts
+        return ids_of(values, read) | texts, values
 
     for file in sample.files:
         for record in read_records(file, layout=layout, encoding=sample.encoding):
             made = record.make(content)
-            yield InputRecord(made, "" if isinstance(made, InputError) else f"{file}, line {record.line}")
+            if isinstance(made, InputError):
+                yield InputRecord(made)
+            else:
+                yield InputRecord(made[0], f"{file}, line {record.line}", made[1])
 
 
 def _decoded(line: bytes) -> str:

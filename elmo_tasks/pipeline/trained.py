@@ -22,8 +22,9 @@ Value = TypeVar("Value")
 Example: TypeAlias = str | tuple[str, ...] | Mapping[str, Any]
 
 
-def task_predictor(archive: Archive) -> TaskPredictor:
-    return as_task_predictor(Predictor.from_archive(archive))
+def task_predictor(archive: Archive, min_probability: float = 0.0) -> TaskPredictor:
+    """Makes the predictor of an archive; for `min_probability` see `as_task_predictor`."""
+    return as_task_predictor(Predictor.from_archive(archive), min_probability)
 
 
 class TrainedModel(Generic[Value]):
@@ -83,6 +84,8 @@ class TrainedModel(Generic[Value]):
             named = [f"{name}={value!r}" for name, value in others.items()]
             shown = ", ".join([*map(repr, texts), *named]) or "nothing"
             several = "; predict_batch takes a list" if any(isinstance(text, list) for text in texts) else ""
+            if any(isinstance(text, float) for text in texts):  # NaN of pandas
+                several = '; fillna("") makes empty texts of missing ones'
             raise ConfigurationError(
                 f"the model needs a string for each of: {', '.join(names)}; it got {shorten(shown)}{several}"
             )
@@ -90,25 +93,37 @@ class TrainedModel(Generic[Value]):
 
 
 @overload
-def load(name: Literal["ner", "predicates"], *, device: Device = -1) -> TrainedModel[list[Entity]]: ...
+def load(
+    name: Literal["ner", "predicates"], *, device: Device = -1, min_probability: float = 0.0
+) -> TrainedModel[list[Entity]]: ...
 @overload
-def load(name: Literal["sst", "snli", "topics"], *, device: Device = -1) -> TrainedModel[Label]: ...
+def load(
+    name: Literal["sst", "snli", "topics"], *, device: Device = -1, min_probability: float = 0.0
+) -> TrainedModel[Label]: ...
 @overload
-def load(name: Literal["srl"], *, device: Device = -1) -> TrainedModel[list[Predicate]]: ...
+def load(
+    name: Literal["srl"], *, device: Device = -1, min_probability: float = 0.0
+) -> TrainedModel[list[Predicate]]: ...
 @overload
-def load(name: Literal["coref"], *, device: Device = -1) -> TrainedModel[list[list[Mention]]]: ...
+def load(
+    name: Literal["coref"], *, device: Device = -1, min_probability: float = 0.0
+) -> TrainedModel[list[list[Mention]]]: ...
 @overload
-def load(name: Literal["squad"], *, device: Device = -1) -> TrainedModel[Answer]: ...
+def load(
+    name: Literal["squad"], *, device: Device = -1, min_probability: float = 0.0
+) -> TrainedModel[Answer]: ...
 @overload
-def load(name: FilePath, *, device: Device = -1) -> TrainedModel[Any]: ...
-def load(name: FilePath, *, device: Device = -1) -> TrainedModel[Any]:
+def load(name: FilePath, *, device: Device = -1, min_probability: float = 0.0) -> TrainedModel[Any]: ...
+def load(name: FilePath, *, device: Device = -1, min_probability: float = 0.0) -> TrainedModel[Any]:
     """
     Opens a trained model of the project by its name, or any archive by its path or URL, whose model may be of
     a plug-in of AllenNLP, such as allennlp-models. An archive or the folder of a run in the working directory
-    takes precedence over a trained model with the same name.
+    takes precedence over a trained model with the same name. Labels, entities and answers with a lower
+    probability than `min_probability` are left out: a label is `None`, and an answer is empty.
 
     # Raises
-    `ConfigurationError`: the archive cannot be opened, see `open_archive`.
+    `ConfigurationError`: the archive cannot be opened, see `open_archive`; or its results have no
+    probabilities.
     """
     path = Path(name)
     ours = str(name).isidentifier() and not path.exists()
@@ -116,4 +131,5 @@ def load(name: FilePath, *, device: Device = -1) -> TrainedModel[Any]:
         ours = not (path.is_file() or (path / CONFIG_NAME).exists())
     if not ours:
         import_plugins()
-    return TrainedModel(task_predictor(open_archive(f"{TRAINED}{name}" if ours else name, device)))
+    archive = open_archive(f"{TRAINED}{name}" if ours else name, device)
+    return TrainedModel(task_predictor(archive, min_probability))

@@ -21,7 +21,7 @@ from typing_extensions import TypedDict  # pydantic requires this one before Pyt
 from elmo_tasks.archives import open_archive
 from elmo_tasks.archives.opening import TRAINED, trained_archives, trained_card
 from elmo_tasks.common.progress import progress
-from elmo_tasks.pipeline.predictor import TaskPredictor, attempt
+from elmo_tasks.pipeline.predictor import TaskPredictor, as_task_predictor, attempt
 from elmo_tasks.pipeline.trained import task_predictor
 from elmo_tasks.serving.answers import Answers, Limits, Query, Refusal, Reply
 
@@ -178,16 +178,19 @@ def trained_models() -> list[str]:
     return names
 
 
-def open_archives(archives: Sequence[str], device: int = -1) -> dict[str, OpenedArchive]:
+def open_archives(
+    archives: Sequence[str], device: int = -1, min_probability: float = 0.0
+) -> dict[str, OpenedArchive]:
     """
     Opens each `NAME=ARCHIVE` under its name, `elmo:NAME` under that name, and each other `ARCHIVE` under the
-    name of its task. An existing path is never taken for `NAME=ARCHIVE`. For errors see `open_archive`.
+    name of its task. An existing path is never taken for `NAME=ARCHIVE`. Models without probabilities have no
+    `min_probability`. For errors see `open_archive`.
     """
     opened: dict[str, OpenedArchive] = {}
     for argument in progress(archives, work="open", unit="archives"):
         match = None if os.path.exists(argument) else _NAMED.fullmatch(argument)
         name, archive = match.groups() if match else (None, argument)
-        predictor = open_predictor(archive, device)
+        predictor = open_predictor(archive, device, min_probability)
         trained = archive.removeprefix(TRAINED) if archive.startswith(TRAINED) else None
         name = name or trained or predictor.task()
         if name in opened:
@@ -199,9 +202,11 @@ def open_archives(archives: Sequence[str], device: int = -1) -> dict[str, Opened
     return opened
 
 
-def open_predictor(archive: str, device: int = -1) -> TaskPredictor:
-    """Opens an archive, and returns its predictor, which has run once; for errors see `open_archives`."""
+def open_predictor(archive: str, device: int = -1, min_probability: float = 0.0) -> TaskPredictor:
+    """Opens an archive, and returns its predictor, which has run once; see `open_archives`."""
     predictor = task_predictor(open_archive(archive, cuda_device=device))
+    if predictor.columns:
+        predictor = as_task_predictor(predictor, min_probability)
     # In several threads, what runs for the first time may fail.
     attempt(predictor.predict_json, dict.fromkeys(predictor.forms[0], "The bank paid Anna."))
     return predictor

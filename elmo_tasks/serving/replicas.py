@@ -21,8 +21,8 @@ _LOGGING = {"log_level": "WARNING", "enable_access_log": False}
 class Replica:
     """A process with a model. Ray joins queries into batches."""
 
-    def __init__(self, archive: str, limits: Limits, device: int) -> None:
-        self._answers = Answers(open_predictor(archive, device), limits)
+    def __init__(self, archive: str, limits: Limits, device: int, min_probability: float) -> None:
+        self._answers = Answers(open_predictor(archive, device, min_probability), limits)
         batches: Any = self.answer
         batches.set_max_batch_size(limits.batch_size)
         batches.set_batch_wait_timeout_s(limits.batch_wait)
@@ -67,7 +67,9 @@ def replicated(
                 archive = os.path.abspath(archive) if os.path.exists(archive) else archive
                 applications.append(f"{name}-{owner}")
                 handle = serve.run(
-                    replica.bind(archive, limits, gpus - 1), name=applications[-1], route_prefix=None
+                    replica.bind(archive, limits, gpus - 1, predictor.min_probability),
+                    name=applications[-1],
+                    route_prefix=None,
                 )
                 models[name] = served(predictor, partial(_answer, handle), limits)
             yield models

@@ -80,12 +80,12 @@ class SnliReader(LabelledTextReader):
         super().__init__(classes=classes, label_names=label_names, **kwargs)
         self._columns: dict[str, Any] = {"premise": premise, "hypothesis": hypothesis, "label": label}
 
-    def columns(self, values: Mapping[str, Any]) -> tuple[list[list[str]], str | None]:
+    def columns(self, values: Mapping[str, Any]) -> tuple[list[list[str]], list[str]]:
         premise, hypothesis, label = (
             chosen or known_column(name, values) or COLUMN_NAMES[name][0]
             for name, chosen in self._columns.items()
         )
-        return [[names] if isinstance(names, str) else names for names in (premise, hypothesis)], label
+        return [[names] if isinstance(names, str) else names for names in (premise, hypothesis)], [label]
 
     def text_to_instance(
         self, premise: str | list[str], hypothesis: str | list[str], label: str | None = None

@@ -1,6 +1,6 @@
 """The reading comprehension model of Clark and Gardner 2017, with windows and a score of no answer."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp, log
 from typing import Any, NamedTuple
 
@@ -57,10 +57,17 @@ class SquadResult(TaskResult):
     question_attention: torch.Tensor
     self_attention: torch.Tensor
     window_start: torch.Tensor
+    min_probability: float = 0.0
 
     @property
     def best(self) -> SpanAnswer:
-        return self.n_best[0] if self.n_best else NO_ANSWER
+        """The first answer; the empty one, with its probability, if that is below `min_probability`."""
+        best = self.n_best[0] if self.n_best else NO_ANSWER
+        is_sure = best.probability is None or best.probability >= self.min_probability
+        return best if is_sure else NO_ANSWER._replace(probability=best.probability)
+
+    def above(self, min_probability: float) -> "SquadResult":
+        return replace(self, min_probability=min_probability)
 
     @property
     def value(self) -> Answer:

@@ -24,7 +24,6 @@ from elmo_tasks.squad.model import N_BEST, SquadResult
 from elmo_tasks.squad.reader import NO_SPAN, SquadQuestion, span_fields
 
 _INPUT_FIELDS = '"passage" and "question": strings'
-_POSITIONS = ("token_start", "token_end", "char_start", "char_end")
 _ATTENTION = ("passage_tokens", "question_tokens", "question_attention", "self_attention")
 
 
@@ -63,6 +62,7 @@ class SquadPredictor(StrictParams, TaskPredictor):
     """
 
     gradients_class = SquadGradients
+    columns = ("answer", "char_start", "char_end", "probability")
     forms = ({"passage": str, "question": str},)
     optional_fields: ClassVar[Mapping[str, type]] = {"id": str}
 
@@ -76,7 +76,7 @@ class SquadPredictor(StrictParams, TaskPredictor):
         attention: bool = False,
     ) -> None:
         super().__init__(model, dataset_reader, frozen)
-        self._n_best, self._min_probability = n_best, min_probability
+        self._n_best, self.min_probability = n_best, min_probability
         self._attention = attention
 
     def read(self, json_dict: JsonDict) -> JsonDict:
@@ -103,8 +103,6 @@ class SquadPredictor(StrictParams, TaskPredictor):
     def to_json(self, result: TaskResult) -> JsonDict:
         output = result.to_json()
         output["n_best"] = output["n_best"][: self._n_best]
-        if output["n_best"] and output["probability"] < self._min_probability:
-            output |= {"answer": "", **dict.fromkeys(_POSITIONS)}
         if output["id"] is None:
             del output["id"]
         start = output.pop("window_start")

@@ -12,7 +12,7 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.common.util import is_distributed
 from allennlp.data import DatasetReader, Instance
 from allennlp.data.dataset_readers.dataset_reader import DatasetReaderInput, DistributedInfo, WorkerInfo
-from allennlp.data.fields import LabelField
+from allennlp.data.fields import LabelField, MultiLabelField
 from allennlp.data.samplers import BatchSampler, BucketBatchSampler
 from allennlp.nn.util import dist_reduce
 
@@ -190,7 +190,7 @@ class SampleReader(ShardedReader):
 
     def _read(self, file_path: DatasetReaderInput) -> Iterator[Instance]:
         instances = list(self.wrapped_reader.read(file_path))
-        strata = [instance["label"].label if self.stratified else None for instance in instances]
+        strata = [_stratum(instance) if self.stratified else None for instance in instances]
         indices = drawn_indices(strata, self.fraction, self.seed)
         drawn = [each for index, each in enumerate(instances) if (index in indices) != self.rest]
         if isinstance(self.wrapped_reader, TaskReader):
@@ -215,6 +215,12 @@ class SampleReader(ShardedReader):
 def unwrapped_block(block: dict[str, Any]) -> dict[str, Any]:
     """Returns the config block of the reader that makes the instances, without `elmo_sample`."""
     return unwrapped_block(block["reader"]) if block.get("type") == "elmo_sample" else block
+
+
+def _stratum(instance: Instance) -> Hashable:
+    """Returns the class of an instance, or its several labels together."""
+    field: Any = instance["label"]
+    return tuple(sorted(field.labels)) if isinstance(field, MultiLabelField) else field.label
 
 
 def drawn_indices(strata: Sequence[Hashable], fraction: float, seed: int) -> set[int]:

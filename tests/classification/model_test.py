@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+import torch
 from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader
@@ -101,3 +102,38 @@ def test_pairs_and_single_sentences_are_not_mixed_up(tmp_path):
 def test_impossible_pooling(tmp_path, pooling, hidden_sizes):
     with pytest.raises(ConfigurationError, match="pooling"):
         build_texts(settings(tmp_path, pairs=False, pooling=pooling, hidden_sizes=hidden_sizes))
+
+
+def test_several_labels(tmp_path):
+    config = settings(tmp_path, pairs=False)
+    config["dataset_reader"] |= {
+        "several_labels": True,
+        "classes": ["old", "new", "sad"],
+        "label_names": None,
+    }
+    config["model"]["several_labels"] = True
+    reader = DatasetReader.from_params(Params(config["dataset_reader"]))
+    gold = [["new", "old"], [], ["sad"]]
+    texts = [first for first, _, _ in TEXTS]
+    instances = indexed(
+        reader, (reader.text_to_instance(*pair) for pair in zip(texts, [None] * 3, gold, strict=True))
+    )
+    model = build(config, instances)
+    model.thresholds.copy_(torch.tensor([0.0, 0.5, 1.0]))
+    outputs = model(**tensors(instances, model.vocab))
+    probabilities = 1 / (1 + np.exp(-array(outputs["logits"])))
+    expected = np.array([[1, 1, 0], [0, 0, 0], [0, 0, 1]])
+    losses = np.log(np.where(expected == 1, probabilities, 1 - probabilities))
+    assert outputs["loss"].item() == pytest.approx(-losses.mean(), rel=1e-5)
+    for result, row in zip(model.results(outputs), probabilities, strict=True):
+        assert list(result.probabilities.values()) == pytest.approx(row.tolist(), rel=1e-5)
+        assert result.labels == ["old", "new"][: 1 + (row[1] >= 0.5)]
+        assert result.above(0.99).labels == []
+        assert set(result.to_json()) == {"sentence1_tokens", "labels", "probabilities"}
+    chosen = np.stack([np.ones(3), probabilities[:, 1] >= 0.5, np.zeros(3)], axis=1)
+    assert model.get_metrics(reset=True)["accuracy"] == (chosen == expected).all(axis=1).mean()
+    mean = model.average([{"logits": outputs["logits"]}, {"logits": -outputs["logits"]}])["logits"]
+    assert array(mean) == pytest.approx(0, abs=1e-5)
+    one_label = {**tensors(instances, model.vocab), "label": torch.zeros(3, dtype=torch.long)}
+    with pytest.raises(ConfigurationError, match=r"one label, but .*several_labels: true"):
+        model(**one_label)

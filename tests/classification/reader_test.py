@@ -180,3 +180,45 @@ def test_texts_without_columns(tmp_path):
     assert words(read_with(of, tmp_path / "a", ' One "l",\n\n \nA\tb\n')) == [list('One"l",'), ["A", "b"]]
     of = reader(format="document", label=None)
     assert words(read_with(of, tmp_path / "b", "\ufeff One.\r\n\nTwo.\n")) == [["One.", "Two."]]
+
+
+SEVERAL = [["sport", "home"], [], ["home"]]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "records"),
+    [
+        ({"several_labels": True}, [{"class": labels} for labels in SEVERAL]),
+        ({"several_labels": "|"}, [{"class": " | ".join(labels)} for labels in SEVERAL]),
+        (
+            {"label": ["home", "sport"]},
+            [{"home": int("home" in labels), "sport": float("sport" in labels)} for labels in SEVERAL],
+        ),
+    ],
+)
+def test_several_labels(tmp_path, parameters, records):
+    data = tmp_path / "a.jsonl"
+    data.write_text(json_lines([{"text": "Go home", **record} for record in records]))
+    instances = list(reader(format="json", classes=["home", "sport"], **parameters).read(str(data)))
+    assert [sorted(instance["label"].labels) for instance in instances] == [sorted(each) for each in SEVERAL]
+    vocab = Vocabulary.from_instances(instances)
+    for instance in instances:
+        instance.index_fields(vocab)
+    assert instances[0].as_tensor_dict()["label"].tolist() == [1, 1]
+    assert instances[2].as_tensor_dict()["label"].tolist() == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "record", "parts"),
+    [
+        ({"several_labels": True}, {"class": "home"}, ["'class'", "several_labels"]),
+        ({"several_labels": True}, {"class": ["home", "art"]}, ["'art'", "home, sport"]),
+        ({"label": ["home", "sport"]}, {"home": 1, "sport": 2}, ["'2'", "'sport'"]),
+    ],
+)
+def test_bad_lists_of_labels(tmp_path, parameters, record, parts):
+    data = tmp_path / "a.jsonl"
+    data.write_text(json_lines([{"text": "Go home", **record}]))
+    with pytest.raises(ConfigurationError) as caught:
+        list(reader(format="json", classes=["home", "sport"], **parameters).read(str(data)))
+    assert mentions(str(caught.value), "line 1", *parts)

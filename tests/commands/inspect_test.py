@@ -193,12 +193,6 @@ def test_findings_are_ranked_by_evidence(capsys, tmp_path, content, tasks):
         ("a.csv", "text,label\nfine,pos\nslow,neg\n", "snli", ("'sentence1'",)),
         ("a.json", '{"data": [{"passage": "Ann runs."}]}\n', "squad", (", line 1", "'context'")),
         ("a.csv", "text,label\na fine trip,spam\na dull trip,spam\n", None, ("'label'", "'spam'")),
-        (
-            "a",
-            "A fine trip by boat\t1,3\tx\nA dull trip\t2\ty\nWe saw it\t1\tz\nWe are\t2,3\tw\n",
-            None,
-            ("--label",),
-        ),
     ],
 )
 def test_data_that_are_refused(tmp_path, name, content, task, values):

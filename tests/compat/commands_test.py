@@ -117,6 +117,16 @@ def test_predict_reads_a_column_of_a_table(allennlp, archive, tmp_path):
     lines = [json.loads(line) for line in output.read_text().splitlines()]
     assert [line["ticket"] for line in lines] == ["T-1", "T-2"]
     assert lines[1]["tokens"] == ["Oslo", ",", "too", "."]
+    table = tmp_path / "out.tsv"
+    allennlp("predict", "--text", "message", archive, source, "--output-file", table, "--silent")
+    header, *rows = [line.split("\t") for line in table.read_text().splitlines()]
+    assert header == ["record", "ticket", "entity", "type", "char_start", "char_end", "probability"]
+    entities = [(line["ticket"], each["text"]) for line in lines for each in line["entities"]]
+    assert [(row[1], row[2]) for row in rows] == entities
+    # An archive may follow the column.
+    sure = ["predict", "--text", "message", "--min-probability", 0.99, archive, source, "--output-file"]
+    allennlp(*sure, output, "--silent")
+    assert [json.loads(line)["entities"] for line in output.read_text().splitlines()] == [[], []]
     assert mentions(allennlp(*arguments, "words", status=1), "in.csv", "'words'", "ticket, message")
     assert "--use-dataset-reader" in allennlp(*arguments, "message", "--use-dataset-reader", status=1)
     assert "--text COLUMN" in allennlp("predict", "--help")

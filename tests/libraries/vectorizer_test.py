@@ -137,6 +137,7 @@ def test_threads(vectorizer):
         ({}, {"text": TEXTS}, "dict"),
         ({}, np.array([TEXTS]), "ndarray"),
         ({}, ["one", 1.5], "sentence 1"),
+        ({}, ["one", float("nan")], "fillna"),
         ({"tokenizer": str.upper}, ["two words"], "sentence 0"),
     ],
 )

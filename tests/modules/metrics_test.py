@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from elmo_tasks.modules.metrics import ClassificationMetric, confusion_name
+from elmo_tasks.modules.metrics import ClassificationMetric, LabelsMetric, confusion_name
 from elmo_tasks.ner.metric import ConllEval
 from elmo_tasks.squad.metric import SquadMetric
 from tests.forked import spawn
@@ -96,7 +96,8 @@ def test_equals_scikit_learn(number):
     known = {"labels": range(len(LABELS)), "zero_division": 0}
     expected = {"accuracy": accuracy_score(gold, predictions)}
     of_classes = precision_recall_fscore_support(gold, predictions, **known)
-    overall = precision_recall_fscore_support(gold, predictions, average="macro", **known)
+    # By default over the classes that occur
+    overall = precision_recall_fscore_support(gold, predictions, average="macro", zero_division=0)
     for name, values, mean in zip(names, of_classes, overall, strict=False):
         expected[f"macro_{name}"] = mean
         expected |= {f"{name}-{label}": value for label, value in zip(LABELS, values, strict=True)}
@@ -104,4 +105,24 @@ def test_equals_scikit_learn(number):
     assert metric.total_counts().tolist() == matrix.tolist()
     for truth, row in zip(LABELS, matrix.tolist(), strict=True):
         expected |= {confusion_name(truth, guess): count for guess, count in zip(LABELS, row, strict=True)}
+    assert metric.get_metric(reset=True) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("number", [1, 2, 5, 40])
+def test_several_labels_equal_scikit_learn(number):
+    from sklearn.metrics import accuracy_score, f1_score, precision_recall_fscore_support
+
+    generator = torch.Generator().manual_seed(number)
+    predictions, gold = torch.rand(2, number, len(LABELS), generator=generator) > 0.6
+    predictions[:, -1] = gold[:, -1] = False
+    metric = LabelsMetric(LABELS)
+    for rows in (slice(number // 2), slice(number // 2, None)):
+        metric(predictions[rows], gold[rows])
+    of_labels = precision_recall_fscore_support(gold, predictions, zero_division=0)[:3]
+    occurs = (gold | predictions).any(dim=0).numpy()
+    expected = {"accuracy": accuracy_score(gold, predictions)}
+    expected["micro_f1"] = f1_score(gold, predictions, average="micro", zero_division=0)
+    for name, values in zip(("precision", "recall", "f1"), of_labels, strict=True):
+        expected |= {f"{name}-{label}": value for label, value in zip(LABELS, values, strict=True)}
+        expected[f"macro_{name}"] = values[occurs].mean() if occurs.any() else 0
     assert metric.get_metric(reset=True) == pytest.approx(expected)

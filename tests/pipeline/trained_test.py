@@ -6,6 +6,7 @@ from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks import load
 from elmo_tasks.archives import open_archive
+from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.pipeline.results import Mention
 from elmo_tasks.pipeline.trained import TrainedModel
 from tests.errors import mentions
@@ -37,10 +38,25 @@ def test_texts_and_fields(model):
     assert [each.text for each in model("srl")("Ana sold her car.", predicates=[3])] == ["car"]
 
 
+def test_what_is_improbable_is_left_out():
+    sentence = "Anna Silva met Weaverly at the Hollow Bridge Club."
+    entities = load("ner")(sentence)
+    bound = sorted(each.probability for each in entities)[1]
+    sure = [each for each in entities if each.probability >= bound]
+    assert load("ner", min_probability=bound)(sentence) == sure != entities
+    label, probabilities = load("topics")(sentence)
+    best = probabilities[label]
+    assert load("topics", min_probability=best)(sentence) == (label, probabilities)
+    assert load("topics", min_probability=(best + 1) / 2)(sentence) == (None, probabilities)
+    for name, bound in (("coref", 0.5), ("ner", 1.5)):
+        with pytest.raises((ConfigurationError, ElmoError), match="min_probability"):
+            load(name, min_probability=bound)
+
+
 @pytest.mark.parametrize(
     ("examples", "names"),
     [
-        (["Ana sings.", float("nan")], ["examples[1]", "sentence", "nan"]),
+        (["Ana sings.", float("nan")], ["examples[1]", "sentence", "nan", 'fillna("")']),
         ([b"Ana"], ["examples[0]", "sentence", "b'Ana'"]),
         ([("Ana", "Silva")], ["examples[0]", "sentence", "Silva"]),
         (["Ana", {"text": "Ana"}], ["examples[1]", '"sentence"', '"text"']),

@@ -69,9 +69,9 @@ _LIST = re.compile(
 ENTITY_TAG = re.compile(r"[Oo]|[BIESLUMbieslum]-\S+")
 _POS = re.compile(r"[A-Z]{1,6}[$:]?|[.,:;!?()\"'`$#-]+|-[LR]RB-")
 _DIGIT = re.compile(r"\d")
-_CODES = re.compile(r"[\w.+-]+(?:[,;|]\s*[\w.+-]+)*")
+_CODES = re.compile(r"[\w.+-]+(?:\s*[,;|]\s*[\w.+-]+)*")
 _SENTENCE = re.compile(r"\w\W*\s.*[.?!\u3002\uff1f\uff01]\W*$", re.DOTALL)
-_MARKS = re.compile(r"[,;|]\s*")
+_MARKS = re.compile(r"\s*[,;|]\s*")
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,13 +150,13 @@ class Column:
 
     @property
     def _are_codes_of_labels(self) -> bool:
-        """Whether each value is one code or several, which recur, such as `1,3`."""
+        """Whether each value is one code or several, which recur, such as `1,3`, and also stand alone."""
         if not _most(map(_CODES.fullmatch, self.strings)):
             return False
         split = [_MARKS.split(value) for value in self.strings]
-        if all(len(parts) == 2 and all(map(str.isdecimal, parts)) for parts in split):
-            return False  # decimal commas
-        return max(map(len, split)) > 1 and _recur(Counter(chain.from_iterable(split)))
+        alone = {parts[0] for parts in split if len(parts) == 1}
+        together = set(chain.from_iterable(parts for parts in split if len(parts) > 1))
+        return not alone.isdisjoint(together) and _recur(Counter(chain.from_iterable(split)))
 
     def shown(self) -> str:
         """Returns the name, the number of different values, and three of them."""

@@ -86,10 +86,8 @@ def find_texts(sample: Sample) -> Finding:
         has_texts = any(num_words(line) > 1 for line in sample.lines)
         return Finding(Fit.LIKELY if has_texts else Fit.NO, [{"classes": sorted(names)}])
     if is_fasttext(sample.lines):
-        lists = ([word for word in line.split() if word.startswith(FASTTEXT)] for line in sample.lines)
-        if several := next((labels for labels in lists if len(labels) > 1), None):
-            return Finding(Fit.CERTAIN, problem=_several_labels(sample.files[0], " ".join(several)))
-        return Finding(Fit.CERTAIN, [{}])
+        have_several = any(line.count(FASTTEXT) > 1 for line in sample.lines)
+        return Finding(Fit.CERTAIN, [{"several_labels": True} if have_several else {}])
     if table := read_table(sample):
         return _find_in_table(sample, table)
     if labels := _first_words(sample):
@@ -173,6 +171,10 @@ def _find_in_table(sample: Sample, table: Table) -> Finding:
     label, label_doubt = _label_of(sample, table)
     texts, text_doubt = _texts_of(sample, table, label)
     columns = [] if table.has_header else list(table.columns)
+    keys: dict[str, Any] = {"columns": columns} if columns else {}
+    keys |= {f"sentence{i}": text.name for i, text in enumerate(texts, start=1)}
+    if texts and (several := _several_labels(sample, table)):
+        return Finding(Fit.LIKELY, [keys | several], doubts=list(filter(None, [text_doubt])))
     if texts and label is None and _is_unlabelled(table):
         unlabelled = {"texts": [text.name for text in texts], "columns": columns}
         return Finding(Fit.NO, doubts=list(filter(None, [text_doubt])), unlabelled=unlabelled)
@@ -183,8 +185,7 @@ def _find_in_table(sample: Sample, table: Table) -> Finding:
     is_chosen = sample.label or is_label_name(label.name) or _are_entailment(label.counts)
     if scores and len(texts) == 2 and not is_chosen:
         return Finding(Fit.LIKELY, problem=_are_scores(file, scores))
-    keys: dict[str, Any] = {"columns": columns} if columns else {}
-    keys |= {f"sentence{i}": text.name for i, text in enumerate(texts, start=1)} | {"label": label.name}
+    keys["label"] = label.name
     fit = Fit.CERTAIN if is_named and not label_doubt else Fit.LIKELY
     return Finding(fit, [keys], doubts=list(filter(None, [label_doubt, text_doubt])))
 
@@ -315,9 +316,6 @@ def _problem(sample: Sample, table: Table, label: Column | None) -> InputError:
     if not table.of_kind("text") and not any(re.search(r"[^\W\d]", str(each.values)) for each in lists):
         what = "JSON" if sample.is_json else "a table"
         return InputError(f"this is {what} with the columns {columns}, none of which has texts", where=file)
-    for column in table.of_kind("labels"):
-        several = next(filter(re.compile("[,;|]").search, column.strings), "")
-        return _several_labels(file, f"{several} in the column {column.name!r}")
     for column in table.of_kind("tags"):
         problem = f"the tags in the column {column.name!r} are not as many as the words of a text in each row"
         return InputError(problem, where=file)
@@ -365,9 +363,27 @@ def _are_scores(file: Path, column: Column) -> InputError:
     return InputError(problem, where=file, remedy="--label names another column")
 
 
-def _several_labels(file: Path, what: str) -> InputError:
-    remedy = "choose a column with --label, or make a column for each label"
-    return InputError(f"the texts have several labels, {what}", where=file, remedy=remedy)
+def _several_labels(sample: Sample, table: Table) -> dict[str, Any] | None:
+    """
+    Returns the keys of texts with several labels: a column of lists, or of labels with a mark between, or
+    columns that hold 0 and 1 alone; `None` if there is neither.
+    """
+    columns = [table.columns[sample.label]] if sample.label else list(table.columns.values())
+    others = [column for column in columns if _may_be_labels(column) and not _is_binary(column)]
+    lists = [column for column in columns if column.kind == "labels"]
+    if len(lists) == 1 and not others:
+        column = lists[0]
+        marks = Counter(mark for value in column.strings for mark in ",;|" if mark in value)
+        is_list = any(isinstance(value, list) for value in column.values)
+        return {"label": column.name, "several_labels": is_list or marks.most_common(1)[0][0]}
+    binary = [column.name for column in columns if _is_binary(column)]
+    return {"label": binary} if len(binary) > 1 and not others else None
+
+
+def _is_binary(column: Column) -> bool:
+    """Tells whether a column holds 0 and 1, or one of both."""
+    is_whole = column.counts.keys() <= {"0", "1", "0.0", "1.0", "true", "false", "True", "False"}
+    return bool(column.values) and is_whole and not _IDS.fullmatch(column.plain_name)
 
 
 def completed(sample: Sample, keys: Mapping[str, Any]) -> dict[str, Any]:
@@ -387,7 +403,9 @@ def completed(sample: Sample, keys: Mapping[str, Any]) -> dict[str, Any]:
 
 def _classes_and_texts(sample: Sample, keys: Mapping[str, Any]) -> tuple[list[str], list[str]]:
     """Reads all records; returns their classes in order, and the first texts."""
-    label, texts = keys.get("label", "label"), [keys.get("sentence1", "text"), keys.get("sentence2")]
+    label, several = keys.get("label", "label"), keys.get("several_labels", False)
+    columns = label if isinstance(label, list) else []
+    texts = [keys.get("sentence1", "text"), keys.get("sentence2")]
     format = keys.get("format") or (sample.record_format if "label" in keys else "fasttext")
     options = TextOptions(layout=DelimitedLayout(keys.get("columns")), encoding=sample.encoding)
     classes: set[str] = set()
@@ -397,17 +415,21 @@ def _classes_and_texts(sample: Sample, keys: Mapping[str, Any]) -> tuple[list[st
             continue
         for record in READ[format](file, options):
             values = record.make(dict)
-            if isinstance(values, InputError) or is_rejected(values, label):
+            if isinstance(values, InputError) or is_rejected(values, "" if columns else label):
                 continue
-            if values.get(label) not in (None, "", *([UNDECIDED] if label == GOLD else ())):
-                classes.add(as_label(values[label]))
+            value = None if columns else values.get(label)
+            if several and isinstance(value, str | list):
+                labels = value if isinstance(value, list) else value.split(several)
+                classes.update(filter(None, map(as_label, labels)))
+            elif value not in (None, "", *([UNDECIDED] if label == GOLD else ())):
+                classes.add(as_label(value))
             if len(first) < MAX_CLASSES:
                 first += (str(values.get(name) or "") for name in texts)
     if format == "label_text":
         classes = {name.partition(":")[0] for name in classes}
     if sample.is_parquet:
         classes = {*class_names(sample.files[0]).get(label, classes)}
-    return _in_order(classes), first
+    return columns or _in_order(classes), first
 
 
 def _in_order(labels: Collection[str]) -> list[str]:

@@ -125,7 +125,10 @@ def checked_words(index: int, words: Iterable[str]) -> list[str]:
     tokens: list[Any] = list(words) if isinstance(words, Iterable) else [words]
     if isinstance(words, str | Mapping | Set) or not all(isinstance(token, str) for token in tokens):
         raise ElmoError(
-            f"{textwrap.shorten(repr(words), 60)} is not a list of tokens", where=f"sentence {index}"
+            f"{textwrap.shorten(repr(words), 60)} is not a list of tokens",
+            where=f"sentence {index}",
+            # NaN of pandas
+            remedy='fillna("") makes empty texts of missing ones' if isinstance(words, float) else "",
         )
     return tokens
 

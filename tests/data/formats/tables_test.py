@@ -115,6 +115,46 @@ def test_entities(tmp_path, content, labels):
     assert found.records == (3 if "DOCSTART" in content else 2) - ("DOCSTART" in content)
 
 
+SEVERAL = [["a", "c"], ["b"], ["a"], ["b", "c"]]
+
+
+@pytest.mark.parametrize(
+    ("content", "keys"),
+    [
+        (rows(TEXTS, ["a,c", "b", "a", "b,c"], mark="\t", times=4), {"several_labels": ","}),
+        (rows(TEXTS, ["a | c", "b", "a", "b | c"], header="text,tags", times=4), {"several_labels": "|"}),
+        (
+            "".join(
+                json.dumps({"text": text, "tags": labels}) + "\n"
+                for text, labels in zip(TEXTS, SEVERAL, strict=True)
+            )
+            * 4,
+            {"several_labels": True},
+        ),
+        (
+            rows(
+                TEXTS, *[[str(int(name in each)) for each in SEVERAL] for name in "abc"], header="text,a,b,c"
+            ),
+            {"label": ["a", "b", "c"]},
+        ),
+        (
+            "".join(
+                f"{' '.join(f'__label__{name}' for name in labels)} {text}\n"
+                for text, labels in zip(TEXTS, SEVERAL, strict=True)
+            ),
+            {"several_labels": True},
+        ),
+    ],
+)
+def test_several_labels(tmp_path, content, keys):
+    (tmp_path / "a").write_text(content)
+    found = read(tmp_path / "a")
+    times = found.records // 4
+    assert (found.task, found.labels) == ("classification", dict.fromkeys("abc", 2 * times))
+    assert found.dataset_reader.items() >= {"classes": ["a", "b", "c"], **keys}.items()
+    assert not [each for each in found.warnings if "different labels" in each]
+
+
 def test_texts_without_labels(tmp_path):
     (tmp_path / "a.csv").write_text('comment\n"The plan is fine, I think."\nIt rained.\nWe will see.\n')
     found = read(tmp_path / "a.csv")
@@ -125,7 +165,6 @@ def test_texts_without_labels(tmp_path):
 @pytest.mark.parametrize(
     ("content", "values"),
     [
-        (rows(TEXTS, ["1,3", "2", "1", "2,3"], mark="\t", times=4), ["several labels"]),
         (rows(TEXTS, PAIR, ["0.1", "2.5", "0.7", "1.2"], header="a,b,score"), ["'score'", "scores"]),
         (rows(["10_1", "10_2", "11_1", "11_2"], KINDS, header="file_id,label"), ["'label'"]),
         (rows(TEXTS, ["spam"] * 4, header="text,label"), ["one class, 'spam'"]),

@@ -1,0 +1,87 @@
+"""Results as the rows of a csv or tsv file: the columns of the input, and the labels, entities or answers."""
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from allennlp.common import JsonDict
+from allennlp.common.checks import ConfigurationError
+
+from elmo_tasks.pipeline.predictor import InputRecord, TaskPredictor
+
+DELIMITERS = {".csv": ",", ".tsv": "\t"}
+"""The delimiter of a file, by its suffix."""
+_ENTITIES, _NO_PREDICTION = "entities", "no_prediction"
+_LISTS = ("probabilities", "n_best", "tags")
+
+
+def is_csv(path: str, predictor: TaskPredictor) -> bool:
+    """Tells whether a file is a table by its name; `ConfigurationError` if the results do not fit in one."""
+    if Path(path).suffix not in DELIMITERS:
+        return False
+    if not predictor.columns:
+        problem = f"the results of {predictor.task()} are no table; name a .jsonl file"
+        raise ConfigurationError(f"{path}: {problem}")
+    return True
+
+
+class CsvWriter:
+    """
+    A writer of results to an open csv or tsv file.
+
+    A label or an answer is a row: the columns of the input, and the predictor's `columns`. Each entity is a
+    row: `record`, the number of the input from 1, its ids, and the `columns`. A column of a result gets the
+    prefix `predicted_` if the input has one of the same name. The first input decides the header.
+
+    # Raises
+    `ConfigurationError`: an input has a field that the first one lacks.
+    """
+
+    def __init__(self, file: IO[str], path: Path, predictor: TaskPredictor) -> None:
+        self._path, self._columns = path, predictor.columns
+        self._writer = csv.writer(file, delimiter=DELIMITERS[path.suffix], lineterminator="\n")
+        self._given: list[str] | None = None
+        self._records = 0
+
+    def __call__(self, record: InputRecord, output: JsonDict) -> None:
+        self._records += 1
+        given = self._input(record, output)
+        if self._given is None:
+            self._given = list(given)
+            clashes = [f"predicted_{name}" if name in given else name for name in self._columns]
+            self._writer.writerow([*self._given, *clashes])
+        if new := [name for name in given if name not in self._given]:
+            problem = f"record {self._records} has {new[0]!r}, which the first one lacks"
+            raise ConfigurationError(f"{self._path}: {problem}; a .jsonl file may have any fields")
+        cells = [given.get(name) for name in self._given]
+        for result in self._results(output):
+            self._writer.writerow([*cells, *(result.get(name) for name in self._columns)])
+
+    def _input(self, record: InputRecord, output: JsonDict) -> dict[str, Any]:
+        """Returns the cells of an input that are repeated."""
+        if _ENTITIES in output:
+            ids = {name: value for name, value in output.items() if not isinstance(value, list)}
+            return {"record": self._records, **ids}
+        if record.row is not None or isinstance(record.content, dict):
+            return _cells(record.content if record.row is None else record.row)
+        read = {name: value for name, value in output.items() if name not in (*self._columns, *_LISTS)}
+        return {**_cells(read), _NO_PREDICTION: read.get(_NO_PREDICTION)}
+
+    def _results(self, output: JsonDict) -> Sequence[JsonDict]:
+        if _ENTITIES in output:
+            return [{**entity, "entity": entity["text"]} for entity in output[_ENTITIES]]
+        if "labels" in output:
+            return [{"labels": "|".join(output["labels"])}]
+        if probabilities := output.get("probabilities"):
+            return [{**output, "probability": max(probabilities.values())}]
+        return [output]
+
+
+def _cells(values: JsonDict) -> dict[str, Any]:
+    """Returns values as cells: a list of words is joined by blanks."""
+    return {
+        name: " ".join(map(str, value)) if isinstance(value, list) else value
+        for name, value in values.items()
+        if not isinstance(value, dict)
+    }

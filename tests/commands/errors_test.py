@@ -1,0 +1,58 @@
+"""`elmo errors`: which mistakes are found, and how they are shown."""
+
+from collections import Counter
+
+from elmo_tasks.archives import open_archive
+from elmo_tasks.commands.errors import find_mistakes
+from elmo_tasks.pipeline.trained import task_predictor
+from tests.errors import mentions
+
+TOPICS = "fixtures/classification/agnews/train.csv"
+
+
+def test_the_mistakes_of_a_classifier(elmo, capsys):
+    archive = open_archive("elmo:topics")
+    predictor = task_predictor(archive)
+    instances = list(archive.validation_dataset_reader.read(TOPICS))
+    mistakes = find_mistakes(predictor, instances)
+    pairs = [(each["label"].label, predictor.predict_instance(each)["label"]) for each in instances]
+    assert Counter((each.gold, each.predicted) for each in mistakes) == Counter(
+        pair for pair in pairs if len(set(pair)) == 2
+    )
+    capsys.readouterr()
+    assert elmo("errors", "elmo:topics", TOPICS) == 0
+    first, *surest = capsys.readouterr().out.partition("The confusions:")[0].splitlines()
+    assert first == "The surest mistakes:"
+    shares = sorted((each.probability for each in mistakes), reverse=True)[:10]
+    assert [line.partition("(")[2].partition(")")[0] for line in surest] == [
+        f"{share:.2f}" for share in shares
+    ]
+
+
+TAGGED = """\
+Anna B-ORG
+Silva I-ORG
+met O
+Maria B-PER
+Rossi I-PER
+in B-LOC
+Paris B-LOC
+. O
+"""
+
+
+def test_the_mistakes_of_a_model_of_entities(tmp_path):
+    data = tmp_path / "data.conll"
+    data.write_text(TAGGED)
+    archive = open_archive("elmo:ner")
+    mistakes = find_mistakes(task_predictor(archive), archive.validation_dataset_reader.read(str(data)))
+    shown = {(each.gold, each.predicted, each.text) for each in mistakes}
+    assert shown == {
+        ("ORG", "PER", "[Anna Silva] met Maria Rossi in"),
+        ("LOC", "none", "Silva met Maria Rossi [in] Paris ."),
+    }
+
+
+def test_other_models(elmo, capsys):
+    assert elmo("errors", "elmo:coref", "fixtures/coref/dev.conll") == 1
+    assert mentions(capsys.readouterr().err, "classifier", "CorefResult")

@@ -1,0 +1,74 @@
+"""Results as tables: which columns they have, and what does not fit."""
+
+import csv
+import json
+
+import pytest
+from allennlp.common.checks import ConfigurationError
+
+from elmo_tasks.archives import open_archive
+from elmo_tasks.pipeline.command import predict_file
+from elmo_tasks.pipeline.trained import task_predictor
+from tests.errors import mentions
+
+SHARES = "Shares of the bank fell after the report."
+
+
+@pytest.fixture(scope="module")
+def topics():
+    return task_predictor(open_archive("elmo:topics"))
+
+
+def read(path):
+    with open(path, encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_a_table_keeps_its_columns(topics, tmp_path):
+    source, output = tmp_path / "in.tsv", tmp_path / "out.csv"
+    long = "a remark, with commas, " * 10
+    source.write_text(f"id\ttext\tlabel\tremark\n1\t{SHARES}\tspam\t{long}\n2\tThe team won.\tham\t\n")
+    predict_file(topics, str(source), str(output), columns=["text"])
+    rows = read(output)
+    assert list(rows[0]) == ["id", "text", "label", "remark", "predicted_label", "probability"]
+    assert [row["text"] for row in rows] == [SHARES, "The team won."]
+    assert (rows[0]["label"], rows[0]["remark"]) == ("spam", long.strip())
+    expected = topics.predict(SHARES)
+    assert rows[0]["predicted_label"] == expected["label"]
+    assert float(rows[0]["probability"]) == pytest.approx(max(expected["probabilities"].values()), abs=1e-5)
+
+
+def test_json_and_a_reader(topics, tmp_path):
+    source, output = tmp_path / "in.jsonl", tmp_path / "out.tsv"
+    source.write_text(json.dumps({"id": 7, "sentence": SHARES}) + "\n")
+    predict_file(topics, str(source), str(output))
+    assert output.read_text().startswith("id\tsentence\tlabel\tprobability\n7\t")
+    source.write_text(json.dumps({"id": 7, "sentence": SHARES}) + '\n{"sentence": "Rain.", "when": "May"}\n')
+    with pytest.raises(ConfigurationError) as caught:
+        predict_file(topics, str(source), str(output))
+    assert mentions(str(caught.value), "out.tsv", "record 2", "when")
+    assert len(output.read_text().splitlines()) == 2
+    table = tmp_path / "in.csv"
+    table.write_text(f'3,"A title","{SHARES}"\n1,"",""\n2,Rain,Rain fell.\n')
+    predict_file(topics, str(table), str(output), by_reader=True)
+    rows = list(csv.DictReader(output.read_text().splitlines(), delimiter="\t"))
+    assert [bool(row["label"]) for row in rows] == [True, False, True]
+    assert [bool(row["no_prediction"]) for row in rows] == [False, True, False]
+
+
+def test_an_answer_is_a_row(tmp_path):
+    source, output = tmp_path / "in.jsonl", tmp_path / "out.csv"
+    passage = {"passage": "The bridge was opened in 2018.", "question": "When was the bridge opened?"}
+    source.write_text(json.dumps(passage) + "\n")
+    predict_file(task_predictor(open_archive("elmo:squad")), str(source), str(output))
+    (row,) = read(output)
+    assert (row["question"], row["answer"], row["char_start"]) == (passage["question"], "2018", "25")
+
+
+def test_clusters_do_not_fit(tmp_path):
+    source, output = tmp_path / "in.jsonl", tmp_path / "out.csv"
+    source.write_text('{"document": "Ana sings."}\n')
+    output.write_text("of before")
+    with pytest.raises(ConfigurationError, match=r"coref .*\.jsonl"):
+        predict_file(task_predictor(open_archive("elmo:coref")), str(source), str(output))
+    assert output.read_text() == "of before"
