@@ -11,15 +11,16 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from allennlp.common.checks import ConfigurationError
 from scipy import sparse
 from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import log_loss
-from sklearn.model_selection import StratifiedKFold
+from sklearn.metrics import log_loss, precision_recall_curve
+from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.class_weight import compute_sample_weight
 
@@ -109,26 +110,20 @@ def cross_validate(
 ) -> CrossValidation:
     """
     Tries weaker penalties until the log loss on the folds no longer falls. Data that cannot be divided into
-    folds are a `ConfigurationError`. *Shape:* `labels` `(texts,)`, names of classes.
+    folds are a `ConfigurationError`. *Shape:* `labels` `(texts,)`, names of classes; or, for texts with
+    several labels, `(texts, classes)`, of 0 and 1, with a regression for each class.
     """
-    counts = Counter(labels.tolist())
-    folds = min(folds, max(counts.values()))
-    if len(counts) < 2 or folds < 2:
-        few = "one class" if len(counts) < 2 else "one text of each class"
-        raise ConfigurationError(f"the training data have {few}, from which nothing can be learned")
-    if rare := [repr(name) for name, count in counts.items() if count < folds]:
-        logger.warning("fewer than %d texts, so that some folds lack the class: %s", folds, ", ".join(rare))
-    classes = np.unique(labels)
-    divided = StratifiedKFold(folds, shuffle=True, random_state=seed)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # about rare classes, too
-        divisions: list[tuple[np.ndarray, np.ndarray]] = list(divided.split(labels, labels))
+    if labels.ndim == 1:
+        classes, divisions = np.unique(labels), _stratified(labels, folds, seed)
+    else:
+        classes = np.arange(labels.shape[1])
+        divided = KFold(min(folds, len(labels)), shuffle=True, random_state=seed)
+        divisions = list(divided.split(labels))
     fits = [_Fit(texts, labels, *division, weight) for division in divisions]
-    weights = compute_sample_weight(weight, labels)
     best = CrossValidation(0.0, np.inf, np.empty(0), [held_out for _, held_out in divisions], {})
     for strength in STRENGTHS:
         probabilities = _out_of_fold(fits, strength, classes, len(labels))
-        loss = float(log_loss(labels, probabilities, labels=classes, sample_weight=weights))
+        loss = _loss(labels, probabilities, weight)
         if loss >= best.loss:
             break
         best = best._replace(C=strength, loss=loss, probabilities=probabilities)
@@ -137,6 +132,42 @@ def cross_validate(
         if all(len(np.unique(fit.labels)) > 1 for fit in fits):
             best.curve[share] = _out_of_fold(fits, best.C, classes, len(labels))
     return best
+
+
+def _loss(labels: np.ndarray, probabilities: np.ndarray, weight: ClassWeight) -> float:
+    if labels.ndim == 2:
+        return float(log_loss(labels.ravel(), probabilities.ravel(), labels=[0, 1]))
+    weights = compute_sample_weight(weight, labels)
+    return float(log_loss(labels, probabilities, labels=np.unique(labels), sample_weight=weights))
+
+
+def best_thresholds(labels: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
+    """
+    Returns the threshold of each class with the best F1, in the middle between two probabilities; .5 for a
+    class without texts. *Shape:* both `(texts, classes)`, to `(classes,)`.
+    """
+    thresholds = np.full(labels.shape[1], 0.5)
+    for index, (true, scores) in enumerate(zip(labels.T, probabilities.T, strict=True)):
+        if true.any():
+            precision, recall, bounds = precision_recall_curve(true, scores)
+            f1 = 2 * precision * recall / np.maximum(precision + recall, 1e-9)
+            best = f1[:-1].argmax()
+            thresholds[index] = np.append(0.0, bounds)[best : best + 2].mean()
+    return thresholds
+
+
+def _stratified(labels: np.ndarray, folds: int, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    counts = Counter(labels.tolist())
+    folds = min(folds, max(counts.values()))
+    if len(counts) < 2 or folds < 2:
+        few = "one class" if len(counts) < 2 else "one text of each class"
+        raise ConfigurationError(f"the training data have {few}, from which nothing can be learned")
+    if rare := [repr(name) for name, count in counts.items() if count < folds]:
+        logger.warning("fewer than %d texts, so that some folds lack the class: %s", folds, ", ".join(rare))
+    divided = StratifiedKFold(folds, shuffle=True, random_state=seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # about rare classes, too
+        return list(divided.split(labels, labels))
 
 
 class _Fit:
@@ -152,18 +183,20 @@ class _Fit:
         *,
         share: int = 100,
     ) -> None:
-        trained = trained[np.argsort(labels[trained], kind="stable")][:: 100 // share]
+        if labels.ndim == 1:
+            trained = trained[np.argsort(labels[trained], kind="stable")]
+        trained = trained[:: 100 // share]
         scaling = Scaling(texts[trained])
         self.labels, self.held_out = labels[trained], held_out
         self.features, self.unseen = scaling(texts[trained]), scaling(texts[held_out])
-        self.regression = _regression(weight).set_params(warm_start=True)
+        self.regression = _regression(weight, several=labels.ndim == 2)
 
 
 def _out_of_fold(fits: list[_Fit], strength: float, classes: np.ndarray, count: int) -> np.ndarray:
     """*Shape:* `(texts, classes)`."""
     probabilities = np.zeros((count, len(classes)))
     for fit in fits:
-        regression = fit.regression.set_params(C=strength).fit(fit.features, fit.labels)
+        regression = _fitted(fit.regression, strength, fit.features, fit.labels)
         columns = np.searchsorted(classes, regression.classes_)
         probabilities[np.ix_(fit.held_out, columns)] = regression.predict_proba(fit.unseen)
     return probabilities
@@ -193,11 +226,26 @@ def fit(
 ) -> Weights:
     """Fits the regression on all texts. The model never predicts one of the `classes` that has no text."""
     scaling = Scaling(texts)
-    regression = _regression(weight).set_params(C=C).fit(scaling(texts), labels)
-    coefficients, intercepts = regression.coef_, regression.intercept_
-    if len(coefficients) == 1:  # two classes: half of the logit is for the second one, half against the first
-        coefficients, intercepts = (np.stack([-each[0], each[0]]) / 2 for each in (coefficients, intercepts))
-    rows = [classes.index(label) for label in regression.classes_]
+    several = labels.ndim == 2
+    regression = _fitted(_regression(weight, several=several), C, scaling(texts), labels)
+    rows = list(range(len(classes)))
+    if several:
+        parts = [
+            (each.coef_[0], each.intercept_[0])
+            if isinstance(each, LogisticRegression)
+            else (np.zeros(1), _NEVER if label == 0 else -_NEVER)  # no text has the class, or all have it
+            for each, label in zip(regression.estimators_, labels[0], strict=True)
+        ]
+        size = max(len(weights) for weights, _ in parts)
+        coefficients = np.stack([np.resize(weights, size) for weights, _ in parts])
+        intercepts = np.array([intercept for _, intercept in parts])
+    else:
+        coefficients, intercepts = regression.coef_, regression.intercept_
+        rows = [classes.index(label) for label in regression.classes_]
+        if len(coefficients) == 1:  # two classes: half of the logit is for the second, half against the first
+            coefficients, intercepts = (
+                np.stack([-each[0], each[0]]) / 2 for each in (coefficients, intercepts)
+            )
     # (classes, features)
     weights = np.zeros((len(classes), coefficients.shape[1]))
     weights[rows] = coefficients
@@ -209,6 +257,17 @@ def fit(
     return Weights(of_vectors, bias, texts.terms, idf, of_ngrams.T)
 
 
-def _regression(weight: ClassWeight) -> LogisticRegression:
-    # With 120,000 features, five times as fast as the default solver
-    return LogisticRegression(class_weight=weight, solver="newton-cg", max_iter=1000)
+def _regression(weight: ClassWeight, *, several: bool) -> Any:
+    # With 120,000 features, newton-cg is five times as fast as the default solver.
+    regression = LogisticRegression(
+        class_weight=weight, solver="newton-cg", max_iter=1000, warm_start=not several
+    )
+    return OneVsRestClassifier(regression) if several else regression
+
+
+def _fitted(regression: Any, strength: float, features: sparse.csr_array, labels: np.ndarray) -> Any:
+    """Fits a regression with a strength of the penalty."""
+    regression.set_params(**{"C" if labels.ndim == 1 else "estimator__C": strength})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # about a class that no text has, or every one
+        return regression.fit(features, labels)

@@ -92,7 +92,8 @@ def sides_of(texts: list[ClassifierText]) -> list[list[str]]:
 class LinearTrainer(StrictParams, Trainer):
     """
     Fits an `elmo_linear` model by scikit-learn's logistic regression, in place of epochs. The features are
-    computed once. The strength of the L2 penalty is the one with the best log loss on stratified folds; the
+    computed once. With several labels each class has a regression of its own, and the threshold with the best
+    F1 on the folds. The strength of the L2 penalty is the one with the best log loss on stratified folds; the
     model is then fitted on all training data. See `fitting`. There are no checkpoints: a run that was killed
     is fitted again.
 
@@ -127,6 +128,8 @@ class LinearTrainer(StrictParams, Trainer):
         self.folds = folds
         self.seed = seed
         self.class_weight = class_weight
+        if isinstance(class_weight, dict) and model.several_labels:
+            raise ConfigurationError("class_weight: for texts with several labels there is 'balanced' alone")
         if isinstance(class_weight, dict) and (unknown := class_weight.keys() - set(model.labels)):
             names = ", ".join(map(repr, sorted(unknown)))
             raise ConfigurationError(f"class_weight: the data have no class {names}")
@@ -135,30 +138,34 @@ class LinearTrainer(StrictParams, Trainer):
         """
         Trains the model, writes its weights, and for each text the prediction by the model of the other folds
         to `PREDICTIONS`. Returns the scores of these predictions, as `cross_validation_`; the standard
-        deviations of two over the folds, as `_spread`; the accuracy by a share of the texts, as `_with_25`;
+        deviations of two over the folds, as `_spread`; the first by a share of the texts, as `_with_25`;
         the number of `folds`; `C` of the regression; and the scores of the validation data, as `validation_`
         and `best_validation_`.
         """
-        from elmo_tasks.classification.fitting import Texts, cross_validate, fit
+        from elmo_tasks.classification.fitting import Texts, best_thresholds, cross_validate, fit
 
         self.model.eval()
         vectors, metadata, gold = self._read()
-        labels = np.array(self.model.labels)[gold]
+        several = self.model.several_labels
+        labels = gold if several else np.array(self.model.labels)[gold]
         texts = Texts.count(vectors, sides_of(metadata))
         chosen = cross_validate(texts, labels, folds=self.folds, seed=self.seed, weight=self.class_weight)
         self.model.fill(fit(texts, labels, self.model.labels, C=chosen.C, weight=self.class_weight))
+        if several:
+            self.model.thresholds.copy_(torch.from_numpy(best_thresholds(gold, chosen.probabilities)))
         torch.save(self.model.state_dict(), self.get_best_weights_path())
-        columns = [self.model.labels.index(label) for label in np.unique(labels)]
+        columns = [i for i in range(len(self.model.labels)) if several or (gold == i).any()]
         probabilities = np.zeros((len(gold), len(self.model.labels)))
         probabilities[:, columns] = chosen.probabilities
-        self._write(metadata, labels, probabilities)
-        scores = self._scores(probabilities.argmax(axis=1), gold)
-        of_folds = [self._scores(probabilities[fold].argmax(axis=1), gold[fold]) for fold in chosen.folds]
-        for name in ("accuracy", "macro_f1"):
+        self._write(metadata, gold, probabilities)
+        scores = self._scores(probabilities, gold)
+        of_folds = [self._scores(probabilities[fold], gold[fold]) for fold in chosen.folds]
+        score = "micro_f1" if several else "accuracy"
+        for name in (score, "macro_f1"):
             scores[f"{name}_spread"] = float(np.std([of_fold[name] for of_fold in of_folds]))
         for share, of_share in chosen.curve.items():
-            predicted = np.array(columns)[of_share.argmax(axis=1)]
-            scores[f"accuracy_with_{share}"] = self._scores(predicted, gold)["accuracy"]
+            probabilities[:, columns] = of_share
+            scores[f"{score}_with_{share}"] = self._scores(probabilities, gold)[score]
         metrics: dict[str, Any] = {"folds": len(chosen.folds), "C": chosen.C}
         metrics |= {f"cross_validation_{name}": value for name, value in scores.items()}
         if (loader := self._validation_data_loader) is not None:
@@ -190,14 +197,22 @@ class LinearTrainer(StrictParams, Trainer):
             torch.cat(labels).numpy()[rows],
         )
 
-    def _scores(self, predicted: np.ndarray, gold: np.ndarray) -> dict[str, float]:
-        """*Shape:* label ids, both `(texts,)`."""
-        self.model.metric(torch.from_numpy(predicted), torch.from_numpy(gold))
+    def _scores(self, probabilities: np.ndarray, gold: np.ndarray) -> dict[str, float]:
+        """*Shape:* `(texts, classes)`; `gold` `(texts,)`, or `(texts, classes)` for several labels."""
+        if self.model.several_labels:
+            predicted = torch.from_numpy(probabilities) >= self.model.thresholds.cpu()
+        else:
+            predicted = torch.from_numpy(probabilities.argmax(axis=1))
+        self.model.metric(predicted, torch.from_numpy(gold))
         return self.model.metric.get_metric(reset=True)
 
     def _write(self, metadata: list[ClassifierText], gold: np.ndarray, probabilities: np.ndarray) -> None:
         outputs = {"metadata": metadata, "probabilities": torch.from_numpy(probabilities)}
+        names = self.model.labels
         with open(Path(self._serialization_dir, PREDICTIONS), "w", encoding="utf-8") as file:
-            for result, label in zip(self.model.results(outputs), gold.tolist(), strict=True):
-                record = result.to_json() | {"gold_label": label}
+            for result, ids in zip(self.model.results(outputs), gold, strict=True):
+                if self.model.several_labels:
+                    record = result.to_json() | {"gold_labels": [names[i] for i in np.flatnonzero(ids)]}
+                else:
+                    record = result.to_json() | {"gold_label": names[ids]}
                 file.write(json.dumps(record, ensure_ascii=False) + "\n")

@@ -49,7 +49,7 @@ logger = logging.getLogger(__name__)
 
 _BEST, _OF_CELLS = "best_validation_", ("confusion-", "precision-", "recall-")
 """The prefixes of the metrics of the best epoch, and of those that are too many to show."""
-_FOLDS, _SHARE = "cross_validation_", "accuracy_with_"
+_FOLDS = "cross_validation_"
 _VALIDATED = "validation_instances"
 ARCHIVE = "model.tar.gz"
 
@@ -224,15 +224,17 @@ def _table_of(metrics: dict[str, Any], prefix: str, columns: tuple[str, str]) ->
 def _of_folds(metrics: dict[str, Any]) -> str:
     """Returns the scores of a cross-validation, and how they rise with the number of texts."""
     of = {key.removeprefix(_FOLDS): value for key, value in metrics.items() if key.startswith(_FOLDS)}
+    score, name = ("micro_f1", "micro F1") if "micro_f1" in of else ("accuracy", "accuracy")
     lines = [
-        f"accuracy {of['accuracy']:.3f} (+-{of['accuracy_spread']:.3f} over {metrics['folds']} folds), "
+        f"{name} {of[score]:.3f} (+-{of[f'{score}_spread']:.3f} over {metrics['folds']} folds), "
         f"macro F1 {of['macro_f1']:.3f} (+-{of['macro_f1_spread']:.3f})"
     ]
-    shares = {int(key.removeprefix(_SHARE)): value for key, value in of.items() if key.startswith(_SHARE)}
+    prefix = f"{score}_with_"
+    shares = {int(key.removeprefix(prefix)): value for key, value in of.items() if key.startswith(prefix)}
     if shares:
-        names, values = zip(*sorted({**shares, 100: of["accuracy"]}.items()), strict=True)
+        names, values = zip(*sorted({**shares, 100: of[score]}.items()), strict=True)
         numbers = ", ".join(f"{value:.3f}" for value in values)
-        lines.append(f"accuracy with {', '.join(map(str, names[:-1]))} and 100% of the texts: {numbers}")
+        lines.append(f"{name} with {', '.join(map(str, names[:-1]))} and 100% of the texts: {numbers}")
     return "\n".join(lines)
 
 

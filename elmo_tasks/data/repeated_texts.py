@@ -8,6 +8,7 @@ from allennlp.data.fields import LabelField, MultiLabelField, SequenceLabelField
 from elmo_tasks.data.input_files import shorten
 
 Records = list[tuple[int, Hashable]]
+_FIRST = 500
 
 
 class RecordTexts:
@@ -16,6 +17,8 @@ class RecordTexts:
     def __init__(self) -> None:
         self.records: Records = []
         """The hash of each record's text, or of its pair, and its label; `None` if it has none."""
+        self.first: list[str] = []
+        """The first texts."""
         self._first_labels: dict[int, Hashable] = {}
         self._several: dict[int, str] = {}
 
@@ -28,6 +31,8 @@ class RecordTexts:
             elif isinstance(field, SequenceLabelField | MultiLabelField):
                 label = tuple(field.labels)
         self.records.append((key, label))
+        if len(self.first) < _FIRST:
+            self.first.append(text)
         if self._first_labels.setdefault(key, label) != label:
             self._several[key] = text
 

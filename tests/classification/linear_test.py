@@ -251,3 +251,51 @@ def test_explanations_are_of_the_vectors(run):
     ((text,),) = Explainer(predictor)({"sentence": "The courier has lost my parcel ."})["explanations"]
     assert text["tokens"][1] == "courier"
     assert sum(text["shares"]) == pytest.approx(1)
+
+
+SEVERAL = [
+    (["rain", "town"], "rain fell on the old town"),
+    (["town"], "the town was quiet"),
+    (["rain"], "more rain in the morning"),
+    ([], "a walk by the river"),
+] * 6
+
+
+def test_several_labels(tmp_path):
+    data = tmp_path / "data.jsonl"
+    data.write_text("".join(json.dumps({"text": text, "label": labels}) + "\n" for labels, text in SEVERAL))
+    config = bundled("training_configs/classifier_linear_elmo.jsonnet").resolve()
+    keys = {
+        "train": str(data),
+        "dev": str(data),
+        "classes": ["rain", "snow", "town"],
+        "tokenizer": "whitespace",
+    }
+    hidden = " ".join(f"{name}:: {json.dumps(value)}," for name, value in keys.items())
+    (tmp_path / "a.jsonnet").write_text(f"(import '{config}') + {{ {hidden} }}")
+    overrides = {**TINY_ELMO, "dataset_reader.several_labels": True, "model.several_labels": True}
+    folder = tmp_path / "run"
+    train_model(Params.from_file(str(tmp_path / "a.jsonnet"), json.dumps(overrides)), str(folder))
+    metrics = json.loads((folder / "metrics.json").read_text())
+    model = load(folder / "model.tar.gz")
+    indicators = np.array([[int(name in labels) for name in keys["classes"]] for labels, _ in SEVERAL])
+    words = [(text.split(),) for _, text in SEVERAL]
+    for column, name in enumerate(keys["classes"]):
+        found = [model(text).probabilities[name] for _, text in SEVERAL[:4]]
+        if not indicators[:, column].any():
+            assert found == [0] * 4
+            continue
+        regression = reference(metrics["C"]).fit(words, indicators[:, column])
+        expected = regression.predict_proba(words[:4])[:, 1]
+        assert found == pytest.approx(expected.tolist(), abs=1e-4)
+    records = [json.loads(line) for line in (folder / PREDICTIONS).read_text().splitlines()]
+    assert [each["gold_labels"] for each in records] == [sorted(labels) for labels, _ in SEVERAL]
+    predicted = np.array([[name in each["labels"] for name in keys["classes"]] for each in records])
+    assert metrics["cross_validation_micro_f1"] == pytest.approx(
+        f1_score(indicators, predicted, average="micro")
+    )
+    # No other threshold has a better F1.
+    scores = np.array([list(each["probabilities"].values()) for each in records])
+    for column in (0, 2):
+        best = max(f1_score(indicators[:, column], scores[:, column] >= bound) for bound in scores[:, column])
+        assert f1_score(indicators[:, column], predicted[:, column]) == pytest.approx(best)
