@@ -2,21 +2,18 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from allennlp.common import JsonDict
 from allennlp.common.checks import ConfigurationError
-from allennlp.data import Instance
-from allennlp.data.fields import LabelField
+from allennlp.data.fields import LabelField, MultiLabelField
 
 from elmo_tasks.commands.base import Input, ModelVerb, positional
 from elmo_tasks.common.progress import progress
-from elmo_tasks.data.fields import TagField
 from elmo_tasks.data.input_files import shorten
-from elmo_tasks.data.reader import texts_of
 from elmo_tasks.data.tag_schemes import Scheme, Span, to_spans
-from elmo_tasks.ner.model import NerResult
-from elmo_tasks.pipeline.predictor import InputRecord, TaskPredictor
-from elmo_tasks.pipeline.results import LabelResult, TaskResult
+from elmo_tasks.pipeline.predictor import InputRecord
+from elmo_tasks.pipeline.stream import predict
 from elmo_tasks.pipeline.trained import task_predictor
 
 SUREST, TEXTS = 10, 3
@@ -46,49 +43,68 @@ class Errors(ModelVerb):
 
     def run(self) -> None:
         archive = self.open()
-        instances = progress(archive.validation_dataset_reader.read(self.input), work="errors", unit="texts")
-        for line in shown_mistakes(find_mistakes(task_predictor(archive), instances)):
-            print(line)
+        instances = archive.validation_dataset_reader.read(self.input)
+        results: list[JsonDict] = []
+
+        def add(record: InputRecord, result: JsonDict) -> None:
+            results.append(result | gold_of(record.content))
+
+        records = map(InputRecord, progress(instances, work="errors", unit="texts"))
+        predict(records, task_predictor(archive), add)
+        print("\n".join(shown_mistakes(mistakes_in(results))))
 
 
-def find_mistakes(predictor: TaskPredictor, instances: Iterable[Instance]) -> list[Mistake]:
+def gold_of(instance: Any) -> dict[str, Any]:
     """
-    Predicts labelled instances, and returns what is wrong. `ConfigurationError`: a result is neither a label
-    nor entities, or an instance has no gold label.
+    Returns what the data say of an instance: `gold_label`, `gold_labels` or `gold_tags` (IOB2). An instance
+    without them is a `ConfigurationError`.
     """
-    instances = list(instances)
-    results = predictor.stream(map(InputRecord, instances))
-    return [
-        each
-        for instance, result in zip(instances, results, strict=True)
-        for each in _mistakes(instance, result)
-    ]
+    label = instance.fields.get("label")
+    if isinstance(label, LabelField):
+        return {"gold_label": label.label}
+    if isinstance(label, MultiLabelField):
+        return {"gold_labels": list(label.labels)}
+    if (tags := getattr(instance["metadata"].metadata, "gold_tags", None)) is not None:
+        return {"gold_tags": tags}
+    problem = "the text has no label and no tags, so that no mistake can be found"
+    raise ConfigurationError(f"{problem}; errors are of classifiers and of models of entities")
 
 
-def _mistakes(instance: Instance, result: TaskResult) -> Iterator[Mistake]:
-    label, tags = instance.fields.get("label"), instance.fields.get("tags")
-    if isinstance(result, LabelResult) and isinstance(label, LabelField):
-        if result.label is not None and result.label != label.label:
-            words = (" ".join(token.text or "" for token in text.tokens) for text in texts_of([instance]))
-            probability = result.probabilities[result.label]
-            yield Mistake(str(label.label), result.label, probability, " | ".join(words))
-    elif isinstance(result, NerResult) and isinstance(tags, TagField):
-        yield from _wrong_entities(result, to_spans(tags.labels, Scheme.BIOUL))
-    else:
-        kinds = "labelled texts and a classifier, or tagged words and a model of entities"
-        raise ConfigurationError(f"mistakes are found of {kinds}, not of a {type(result).__name__}")
+def mistakes_in(results: Iterable[JsonDict]) -> list[Mistake]:
+    """Returns what is wrong in the JSON objects of results, each with the fields of `gold_of`."""
+    return [mistake for result in results for mistake in _mistakes(result)]
 
 
-def _wrong_entities(result: NerResult, gold: Sequence[Span]) -> Iterator[Mistake]:
+def _mistakes(result: JsonDict) -> Iterator[Mistake]:
+    if "gold_tags" in result:
+        yield from _wrong_entities(result)
+        return
+    texts = (" ".join(words) for name, words in result.items() if name.endswith("tokens"))
+    text, probabilities = " | ".join(texts), result["probabilities"]
+    if "gold_labels" in result:
+        gold, labels = result["gold_labels"], result["labels"]
+        for label in labels:
+            if label not in gold:
+                yield Mistake(_NONE, label, probabilities[label], text)
+        yield from (Mistake(label, _NONE, 0.0, text) for label in gold if label not in labels)
+    elif result["label"] is not None and result["label"] != result["gold_label"]:
+        label = result["label"]
+        yield Mistake(str(result["gold_label"]), label, probabilities[label], text)
+
+
+def _wrong_entities(result: JsonDict) -> Iterator[Mistake]:
     """Yields predicted entities that are not in the data, and entities that no prediction overlaps."""
-    for span, probability in zip(result.spans, result.probabilities, strict=True):
+    words, gold = result["tokens"], to_spans(result["gold_tags"], Scheme.IOB2)
+    entities = result["entities"]
+    spans = [Span(each["token_start"], each["token_end"], each["type"]) for each in entities]
+    for span, entity in zip(spans, entities, strict=True):
         if span not in gold:
             overlapping = next((each for each in gold if _overlap(each, span)), None)
             truth = _NONE if overlapping is None else overlapping.label
-            yield Mistake(truth, span.label, probability, _in_context(result.sentence.words, span))
+            yield Mistake(truth, span.label, entity["probability"], _in_context(words, span))
     for span in gold:
-        if not any(_overlap(span, each) for each in result.spans):
-            yield Mistake(span.label, _NONE, 0.0, _in_context(result.sentence.words, span))
+        if not any(_overlap(span, each) for each in spans):
+            yield Mistake(span.label, _NONE, 0.0, _in_context(words, span))
 
 
 def _overlap(one: Span, other: Span) -> bool:

@@ -15,12 +15,12 @@ from allennlp.commands.train import train_model
 from allennlp.common import JsonDict, Params
 from allennlp.common.params import parse_overrides, with_overrides
 from allennlp.data import DatasetReader
-from allennlp.data.fields import LabelField
 from allennlp.models.archival import CONFIG_NAME
 
 from elmo_tasks.archives import open_archive
 from elmo_tasks.classification.linear import PREDICTIONS as PREDICTIONS_OF_FOLDS
 from elmo_tasks.commands.base import Input, Positive, Verb, flag, option, positional
+from elmo_tasks.commands.errors import gold_of, mistakes_in, shown_mistakes
 from elmo_tasks.commands.inspect import (
     CONFIGS,
     LEFT_OUT,
@@ -53,7 +53,7 @@ it was not.
 """
 _EXAMPLES, _LONGEST = 3, 200
 _VOCABULARY, _ENGLISH, _FEW_WORDS = "pretrained/english/vocab.txt", 0.65, 30
-"""Of the words of English reviews, tweets and news some 90% or more are known; of other languages at most 55%."""
+"""Some 90% or more of the words of English texts are known, and at most 55% in other languages."""
 
 
 class TrainOnOwnData(Verb):
@@ -83,10 +83,12 @@ class TrainOnOwnData(Verb):
         if about := list(self._about_dev(inspection)):
             print("\n".join(about), flush=True)
         predictions = self.train_models(inspection)
+        results = list(map(json.loads, predictions.read_text(encoding="utf-8").splitlines()))
         print("\nPredictions:")
-        for line in predictions.read_text(encoding="utf-8").splitlines()[:_EXAMPLES]:
-            print(f"  {shorten(self.shown(json.loads(line)), _LONGEST)}")
-        print(f"All, with the gold labels, are in {predictions}.")
+        for result in results[:_EXAMPLES]:
+            print(f"  {shorten(self.shown(result), _LONGEST)}")
+        print(f"All, with the gold labels, are in {predictions}.\n")
+        print("\n".join(shown_mistakes(mistakes_in(results))))
         is_pair = "sentence2" in inspection.dataset_reader
         record = dict.fromkeys(("sentence1", "sentence2") if is_pair else ("sentence",), "...")
         print(
@@ -230,7 +232,7 @@ class TrainOnOwnData(Verb):
         lines: list[str] = []
 
         def add(record: InputRecord, result: JsonDict) -> None:
-            lines.append(json.dumps(result | self.gold(record.content), ensure_ascii=False))
+            lines.append(json.dumps(result | gold_of(record.content), ensure_ascii=False))
 
         predict(records, predictor, add)
         written = self.output / PREDICTIONS
@@ -240,10 +242,6 @@ class TrainOnOwnData(Verb):
     @abstractmethod
     def shown(self, result: dict[str, Any]) -> str:
         """Returns a line about a prediction."""
-
-    @abstractmethod
-    def gold(self, instance: Any) -> dict[str, Any]:
-        """Returns what the data say, in place of a prediction."""
 
 
 class Classify(TrainOnOwnData):
@@ -296,12 +294,6 @@ class Classify(TrainOnOwnData):
             return f"{', '.join(result['labels']) or 'no label'}: {' | '.join(texts)}"
         return f"{result['label']} ({max(result['probabilities'].values()):.2f}): {' | '.join(texts)}"
 
-    def gold(self, instance: Any) -> dict[str, Any]:
-        label = instance["label"]
-        if isinstance(label, LabelField):
-            return {"gold_label": label.label}
-        return {"gold_labels": label.labels}
-
 
 def _known_to_bilm(texts: Iterable[str]) -> float:
     """Returns the share of the words in texts that are in the vocabulary of the bundled biLM."""
@@ -326,6 +318,3 @@ class Tag(TrainOnOwnData):
     def shown(self, result: dict[str, Any]) -> str:
         entities = ", ".join(f"{entity['text']} ({entity['type']})" for entity in result["entities"])
         return f"{entities or 'no entity'}: {' '.join(result['tokens'])}"
-
-    def gold(self, instance: Any) -> dict[str, Any]:
-        return {"gold_tags": instance["metadata"].metadata.gold_tags}

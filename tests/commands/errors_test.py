@@ -3,7 +3,7 @@
 from collections import Counter
 
 from elmo_tasks.archives import open_archive
-from elmo_tasks.commands.errors import find_mistakes
+from elmo_tasks.commands.errors import gold_of, mistakes_in
 from elmo_tasks.pipeline.trained import task_predictor
 from tests.errors import mentions
 
@@ -14,7 +14,7 @@ def test_the_mistakes_of_a_classifier(elmo, capsys):
     archive = open_archive("elmo:topics")
     predictor = task_predictor(archive)
     instances = list(archive.validation_dataset_reader.read(TOPICS))
-    mistakes = find_mistakes(predictor, instances)
+    mistakes = mistakes_in(predictor.predict_instance(each) | gold_of(each) for each in instances)
     pairs = [(each["label"].label, predictor.predict_instance(each)["label"]) for each in instances]
     assert Counter((each.gold, each.predicted) for each in mistakes) == Counter(
         pair for pair in pairs if len(set(pair)) == 2
@@ -45,7 +45,9 @@ def test_the_mistakes_of_a_model_of_entities(tmp_path):
     data = tmp_path / "data.conll"
     data.write_text(TAGGED)
     archive = open_archive("elmo:ner")
-    mistakes = find_mistakes(task_predictor(archive), archive.validation_dataset_reader.read(str(data)))
+    predictor = task_predictor(archive)
+    instances = archive.validation_dataset_reader.read(str(data))
+    mistakes = mistakes_in(predictor.predict_instance(each) | gold_of(each) for each in instances)
     shown = {(each.gold, each.predicted, each.text) for each in mistakes}
     assert shown == {
         ("ORG", "PER", "[Anna Silva] met Maria Rossi in"),
@@ -55,4 +57,14 @@ def test_the_mistakes_of_a_model_of_entities(tmp_path):
 
 def test_other_models(elmo, capsys):
     assert elmo("errors", "elmo:coref", "fixtures/coref/dev.conll") == 1
-    assert mentions(capsys.readouterr().err, "classifier", "CorefResult")
+    assert mentions(capsys.readouterr().err, "no label", "models of entities")
+
+
+def test_several_labels():
+    result = {
+        "sentence1_tokens": ["Rain", "."],
+        "labels": ["sun", "rain"],
+        "probabilities": {"sun": 0.6, "rain": 0.9, "wind": 0.1},
+        "gold_labels": ["rain", "wind"],
+    }
+    assert mistakes_in([result]) == [("none", "sun", 0.6, "Rain ."), ("wind", "none", 0.0, "Rain .")]

@@ -112,6 +112,21 @@ def test_classify_pairs(tmp_path, allennlp):
     assert json.loads((tmp_path / "run/config.json").read_text())["model"]["pairs"] is True
 
 
+def test_classify_several_labels(tmp_path, allennlp):
+    kinds = [("rain", "a;b"), ("sun", "a"), ("wind", "b"), ("snow", "b;a")]
+    rows = (f"We saw the {word} on day {number},{labels}\n" for number in range(5) for word, labels in kinds)
+    (tmp_path / "a.csv").write_text("text,kinds\n" + "".join(rows))
+    shown = allennlp("elmo", "classify", tmp_path / "a.csv", "-o", tmp_path / "run")
+    assert mentions(shown, "labels: ", "a 15", "micro F1 ", "over 5 folds", "\nPredictions:\n")
+    words = shown.strip().splitlines()[-1].split()[1:]
+    (tmp_path / "in.jsonl").write_text('{"sentence": "We saw the sun on day 3"}\n')
+    names = {"TEXTS.jsonl": tmp_path / "in.jsonl", "PREDICTIONS.jsonl": tmp_path / "out.csv"}
+    allennlp(*(names.get(word, word) for word in words))
+    assert (tmp_path / "out.csv").read_text() == "sentence,labels\nWe saw the sun on day 3,a\n"
+    network = allennlp("elmo", "classify", tmp_path / "a.csv", "-o", tmp_path / "b", "--epochs", 1)
+    assert mentions(network, "| micro_f1 |", "micro_f1 ", "on the same texts")
+
+
 def test_columns_rows_and_the_config_can_be_chosen(tmp_path, allennlp):
     rows = "".join(
         f"A trip by boat {i},None,{'ab'[i % 2]}\nA day {i},Other,{'ab'[i % 2]}\n" for i in range(8)
@@ -187,6 +202,16 @@ def test_sentences_of_dev_that_are_trained_on(tmp_path):
     records = re.search(r"(\d+) records", lines)[1]
     assert f"odd: {records} of the {records} texts of DEV are in TRAIN" in lines
     assert "odd: " not in "\n".join(inspection_of(Tag, train, dev=str(dev)))
+
+
+def test_texts_in_another_language(tmp_path):
+    sentence = "Der Regen fiel auf die alte Stadt und niemand wollte vor die Tuer gehen"
+    rows = "".join(f"{sentence} {number},{'ab'[number % 2]}\n" for number in range(10))
+    (tmp_path / "a.csv").write_text(f"text,label\n{rows}")
+    for options, count in (({}, 1), ({"no_elmo": True}, 0)):
+        verb = Classify(train=str(tmp_path / "a.csv"), dev=None, output=tmp_path, text=[], **options)
+        told = [line for line in verb._about_dev(verb._inspection()) if "docs/languages.md" in line]
+        assert len(told) == count
 
 
 def test_a_class_for_each_text(tmp_path):
