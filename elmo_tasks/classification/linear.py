@@ -22,6 +22,7 @@ from elmo_tasks.classification.model import TextClassifier, max_of_tokens, mean_
 from elmo_tasks.classification.reader import ClassifierText
 from elmo_tasks.common.strict_params import StrictParams
 from elmo_tasks.common.values import Name, NonNegativeInt, PositiveFloat, Range
+from elmo_tasks.elmo import FrozenBiLm
 from elmo_tasks.modules.elmo_model import Outputs, Scores
 
 if TYPE_CHECKING:
@@ -127,14 +128,15 @@ class LinearModel(TextClassifier):
         Takes the mixes of the layers and the weights of an `elmo_sentence` model, whose scores of the labels
         that it knows are the findings. `ConfigurationError`: it has another biLM, or ELMo at other places.
         """
-        own, other = (model.elmo and model.elmo.bilm for model in (self, encoder))
-        if not (own and other and own.digest() == other.digest() and self.input_dim == encoder.input_dim):
+        elmo, bilm = self.elmo, encoder.elmo.bilm
+        same = elmo is not None and isinstance(elmo.bilm, FrozenBiLm) and elmo.bilm.digest() == bilm.digest()
+        if elmo is None or not same or self.input_dim != encoder.input_dim:
             raise ConfigurationError("sentence_encoder: the encoder has another biLM than the model")
-        if self.elmo.mixes.keys() != encoder.elmo.mixes.keys():
+        if elmo.mixes.keys() != encoder.elmo.mixes.keys():
             raise ConfigurationError(
                 f"sentence_encoder needs the placement {encoder.elmo.placement!r} of ELMo"
             )
-        self.elmo.mixes.load_state_dict(encoder.elmo.mixes.state_dict())
+        elmo.mixes.load_state_dict(encoder.elmo.mixes.state_dict())
         self.projection.fill(encoder.projection.weight, encoder.projection.bias)
         heads = [encoder.heads[name][-1] for name in encoder.sentence_heads]
         weight, bias = (torch.cat([getattr(head, name) for head in heads]) for name in ("weight", "bias"))
