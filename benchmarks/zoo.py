@@ -58,10 +58,8 @@ class Zoo:
     def run(arguments: argparse.Namespace) -> None:
         name, output = arguments.name, arguments.output
         recipe, folder = ZOO[name], output / name
-        train = _train_files(recipe, arguments.data, folder / "train.conll")
-        dev, calibration = (
-            _files(recipe, [arguments.data / file for file in files], folder / f"{part}.conll")
-            for part, files in (("dev", recipe.dev), ("calibration", recipe.calibration or recipe.dev))
+        train, dev, calibration = (
+            _files_of(part, recipe, arguments.data, folder) for part in ("train", "dev", "calibration")
         )
         config = _config(name) | {"train_data_path": train, "validation_data_path": dev}
         config["model"]["elmo"]["activations"] = str(folder / "activations")
@@ -126,9 +124,8 @@ class ZooSpeed:
             with tempfile.TemporaryDirectory() as folder:
                 clocks = {"predict": _predict(archive, _examples(name, sentences), Path(folder))}
                 if arguments.data:
-                    recipe = ZOO[name]
-                    paths = [arguments.data / file for file in recipe.dev]
-                    clocks["evaluate"] = _evaluate(archive, _files(recipe, paths, Path(folder, "dev.conll")))
+                    dev = _files_of("dev", ZOO[name], arguments.data, Path(folder))
+                    clocks["evaluate"] = _evaluate(archive, dev)
             for command, clock in clocks.items():
                 seconds = sum(clock.seconds[part] for part in PARTS)
                 values = {"seconds": seconds, "tokens/s": clock.tokens / seconds}
@@ -235,31 +232,44 @@ def _config(name: str) -> dict[str, Any]:
 
 
 def _scores(archive: Path, recipe: Recipe, data: Path, metric: str) -> Table:
-    """Returns the score on each of the files of dev data."""
+    """Returns the score on each of the files of dev data, or on their records together."""
     table = Table(("dev data", metric))
     with tempfile.TemporaryDirectory() as folder:
         for file in (*recipe.dev, *recipe.calibration):
             path = _files(recipe, [data / file], Path(folder, "dev.conll"))
             table.add(file, evaluate.evaluate_from_archive(str(archive), str(path))[metric])
+        if recipe.records is not None:
+            path = _files_of("dev", recipe, data, Path(folder))
+            table.add("all", evaluate.evaluate_from_archive(str(archive), str(path))[metric])
     return table
 
 
-def _train_files(recipe: Recipe, data: Path, made: Path) -> str | list[str]:
-    if recipe.training is None:
-        return _files(recipe, [data / file for file in recipe.train], made)
-    return _write(recipe.training(data), made)
+def _files_of(part: str, recipe: Recipe, data: Path, folder: Path) -> str | list[str]:
+    """Returns the paths of the part `train`, `dev` or `calibration` for a config, see `_files`."""
+    made = folder / f"{part}.conll"
+    if recipe.records is not None:
+        lines = (json.dumps(record) for record in recipe.records(data, "train" if part == "train" else "dev"))
+        return _write(lines, made.with_suffix(".jsonl"))
+    if part == "train" and recipe.training is not None:
+        return _write(map(as_lines, recipe.training(data)), made)
+    files = {"train": recipe.train, "dev": recipe.dev, "calibration": recipe.calibration or recipe.dev}
+    return _files(recipe, [data / file for file in files[part]], made)
 
 
 def _files(recipe: Recipe, paths: list[Path], made: Path) -> str | list[str]:
     """Returns the paths for a config; makes one file of them first if the recipe asks for it."""
     if recipe.read is None:
         return str(paths[0]) if len(paths) == 1 else [str(path) for path in paths]
-    return _write(balanced(map(recipe.read, paths)), made)
+    return _write(map(as_lines, balanced(map(recipe.read, paths))), made)
 
 
-def _write(sentences: Iterable[Sentence], path: Path) -> str:
+def as_lines(sentence: Sentence) -> str:
+    return "".join(f"{word}\t{tag}\n" for word, tag in sentence)
+
+
+def _write(records: Iterable[str], path: Path) -> str:
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_file(path) as file:
-        for sentence in sentences:
-            file.write("".join(f"{word}\t{tag}\n" for word, tag in sentence).encode() + b"\n")
+        for record in records:
+            file.write(f"{record}\n".encode())
     return str(path)

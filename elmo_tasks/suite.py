@@ -13,6 +13,7 @@ import elmo_tasks.language_model.callbacks  # noqa: E402
 import elmo_tasks.language_model.predictor  # noqa: E402
 import elmo_tasks.modules.layers  # noqa: E402
 import elmo_tasks.ner.predictor  # noqa: E402
+import elmo_tasks.sentence.predictor  # noqa: E402
 import elmo_tasks.snli.predictor  # noqa: E402
 import elmo_tasks.squad.predictor  # noqa: E402
 import elmo_tasks.sst.predictor  # noqa: E402

@@ -7,7 +7,7 @@ import pytest
 
 from elmo_tasks import load
 from elmo_tasks.archives.opening import trained_archives, trained_card
-from elmo_tasks.pipeline.results import Answer, Entity, Label, Predicate
+from elmo_tasks.pipeline.results import Answer, Entity, Label, Predicate, SentenceVector
 
 ANSWERS = Path(__file__).with_name("models_answers.json")
 """For each model ten examples, each a list of its texts and the result."""
@@ -15,7 +15,10 @@ MODELS = trained_archives()
 
 
 def plain(result):
-    """Returns a result without tuples, as JSON stores it."""
+    """Returns a result without tuples, as JSON stores it; of a vector, the first numbers and the length."""
+    if isinstance(result, SentenceVector):
+        length = float((result.vector**2).sum() ** 0.5)
+        result = [result.tokens, [*result.vector[:20].tolist(), length], result.scores[:20].tolist()]
     return json.loads(json.dumps(result))
 
 

@@ -35,6 +35,7 @@ INPUTS = {
     ],
     "sst": SENTENCES,
     "agnews": SENTENCES,
+    "sentence": SENTENCES,
     "mrpc": [{"sentence1": "It's here.", "sentence2": "No"}, {"sentence1": "He", "sentence2": "He said no."}],
 }
 """For each config some inputs, of which some are without words."""
@@ -105,6 +106,11 @@ UNALIGNED |= {"premise_to_hypothesis": [], "hypothesis_to_premise": []}
         ("srl", [{"sentence": " \n"}, {"tokens": [], "predicates": []}], {"tokens": [], "predicates": []}),
         ("coref", [{"document": " \n\n "}, {"tokens": []}, {"sentences": []}], NO_CLUSTERS),
         ("sst", [{"sentence": " \n"}, {"tokens": []}], NO_LABEL | {"tokens": [], "attention": []}),
+        (
+            "sentence",
+            [{"sentence": " \n"}, {"tokens": []}],
+            {"tokens": [], "vector": [0.0] * 16, "scores": [0.0] * 2},
+        ),
         ("klue_tc", [{"sentence": " "}], NO_LABEL | {"sentence1_tokens": []}),
         ("mrpc", [{"sentence1": "A b", "sentence2": ""}], NO_LABEL | AB),
         ("snli", [{"premise": "A b", "hypothesis": " "}], NO_LABEL | UNALIGNED),

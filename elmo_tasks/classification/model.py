@@ -26,7 +26,7 @@ from elmo_tasks.modules.elmo_model import (
     average_with_logits,
     stack_texts,
 )
-from elmo_tasks.modules.layers import BiLstm
+from elmo_tasks.modules.layers import BiLstm, pair_features
 from elmo_tasks.modules.metrics import LabelsMetric
 from elmo_tasks.pipeline.results import LabelResult, Labels, TaskResult
 
@@ -156,9 +156,8 @@ class TextClassifier(Classifier):
             )
         if sentence2 is None:
             return self.sentence_vectors(sentence1)
-        # (batch, sentence_dim)
-        first, second = self.sentence_vectors(stack_texts(sentence1, sentence2)).chunk(2)
-        return torch.cat([first, second, (first - second).abs(), first * second], dim=1)
+        # (batch, 4 sentence_dim)
+        return pair_features(*self.sentence_vectors(stack_texts(sentence1, sentence2)).chunk(2))
 
     @abstractmethod
     def sentence_vectors(self, tokens: TextFieldTensors) -> torch.Tensor:

@@ -13,7 +13,7 @@ from elmo_tasks.commands.ensemble import Ensemble
 from elmo_tasks.commands.errors import Errors
 from elmo_tasks.commands.experiments import Ablate, Compare
 from elmo_tasks.commands.inspect import Inspect
-from elmo_tasks.commands.intrinsic import PROBE, Intrinsic, Neighbors
+from elmo_tasks.commands.intrinsic import PROBE, Intrinsic, Neighbors, Similar
 from elmo_tasks.commands.own_data import Classify, Tag
 from elmo_tasks.commands.predict import Explain, Predict, SquadPredictions
 from elmo_tasks.commands.results import Report
@@ -33,6 +33,7 @@ VERBS: tuple[type[Verb] | VerbGroup, ...] = (
     Inspect,
     Intrinsic,
     Neighbors,
+    Similar,
     PROBE,
     Mix,
     Models,

@@ -1,11 +1,13 @@
-"""The verbs about what vectors know: `intrinsic`, `probe` and `neighbors`."""
+"""The verbs about what vectors know: `intrinsic`, `probe`, `neighbors` and `similar`."""
 
+import heapq
 import math
 from abc import abstractmethod
-from itertools import chain, islice
+from itertools import chain, islice, tee
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from allennlp.common.checks import ConfigurationError
 
@@ -39,6 +41,7 @@ from elmo_tasks.evaluation.words import (
     spearman,
     text_blocks,
 )
+from elmo_tasks.pipeline.trained import load
 from elmo_tasks.vectors.encoder import VectorEncoder, out_of_context
 
 SIMILARITY = {"wordsim": "WordSim-353", "simlex": "SimLex-999", "men": "MEN", "rg": "RG-65"}
@@ -286,3 +289,36 @@ class Neighbors(Verb):
             sources = "--sentence or --line" if self.sentence or self.line else self.corpus
             raise ConfigurationError(f"the word {self.word!r} is missing in {sources}")
         return [Occurrence(tokens, tokens.index(self.word)) for tokens in tokens_of_sentences]
+
+
+class Similar(Verb):
+    name = "similar"
+    help = "The nearest sentences of a text."
+    description = """Shows the lines of a text whose vectors by `elmo:sentence` have the highest cosine with
+        the vector of a sentence. Memory does not grow with the text."""
+
+    sentence: str = positional("SENTENCE", "the sentence")
+    corpus: Input = option(
+        "text, one sentence a line, gzip or not: a file, folder, pattern or URL",
+        metavar="TEXT",
+        required=True,
+    )
+    top: Positive = option("the number of lines", 5)
+    results: ResultArguments
+
+    def run(self) -> None:
+        model = load("sentence")
+        query = _unit(model(self.sentence).vector)
+        files = input_files(self.corpus)
+        lines, copy = tee((file, *line) for file in files for line in nonblank_lines(file))
+        cosines = (float(query @ _unit(result.vector)) for result in model.stream(text for *_, text in copy))
+        nearest = heapq.nlargest(self.top, zip(cosines, lines, strict=False), key=lambda pair: pair[0])
+        with self.results.writer() as writer:
+            table = Table(("rank", "cosine", "file", "line", "sentence"))
+            for rank, (cosine, (file, number, text)) in enumerate(nearest, start=1):
+                table.add(rank, cosine, str(file), number, text.strip())
+            writer.write(table)
+
+
+def _unit(vector: np.ndarray) -> np.ndarray:
+    return vector / max(float(np.linalg.norm(vector)), 1e-9)

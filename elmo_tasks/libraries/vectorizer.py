@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Literal
 from unicodedata import category
 
@@ -39,7 +40,9 @@ class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     options_file, weight_file, vocabulary_file, precision, cuda_device : see `ElmoEmbedder`.
     layer : `average`, or the index of a layer, 0 for the token layer, negative from the top.
     pooling : how the tokens' vectors are joined: `mean`, `max` (of each number), `first` or `last`. A
-        sentence without tokens has zeros.
+        sentence without tokens has zeros. `sentence`: the vectors and the scores of the trained model
+        `elmo:sentence`, which needs AllenNLP and splits strings by its own tokenizer; the files, `layer`,
+        `precision` and `batch_size` are not for it.
     batch_size : the most sentences to compute together.
     tokenizer : splits strings; by default into words, which may have apostrophes and hyphens, and punctuation
         marks. `str.split` is for tokenised text.
@@ -54,7 +57,7 @@ class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         precision: Precision = "float32",
         cuda_device: Device = -1,
         layer: int | str = AVERAGE,
-        pooling: Literal["mean", "max", "first", "last"] = "mean",
+        pooling: Literal["mean", "max", "first", "last", "sentence"] = "mean",
         batch_size: PositiveInt = 64,
         tokenizer: Tokenizer | None = None,
     ) -> None:
@@ -70,7 +73,7 @@ class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
     def fit(self, X: Iterable[str | Sequence[str]], y: Any = None) -> "ElmoVectorizer":  # noqa: N803
         """Checks the parameters and reads the weights; for errors see `transform`."""
-        self._embedder()
+        self._n_features_out  # noqa: B018
         _check_iterable(X)
         return self
 
@@ -81,13 +84,25 @@ class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         `ValueError`: a parameter has an impossible value; a string in place of sentences, or of a tokenizer's
         tokens; a sentence that is neither a string nor a list of strings. `ElmoError`: see `ElmoEmbedder`.
         """
-        embedder = self._embedder()
+        dim = self._n_features_out
         _check_iterable(X)
         # pyarrow's arrays yield objects of their own.
         plain = X.to_pylist() if hasattr(X, "to_pylist") else X
+        if self.pooling == "sentence":
+            is_whole = self.tokenizer is None
+            examples = [
+                {"sentence": each}
+                if is_whole and isinstance(each, str)
+                else {"tokens": self._tokens(i, each)}
+                for i, each in enumerate(plain)
+            ]
+            results = _sentence_model(self.cuda_device).stream(examples)
+            rows = [np.concatenate([result.vector, result.scores]) for result in results]
+            return np.array(rows, dtype=np.float32).reshape(-1, dim)
+        embedder = self._embedder()
         sentences = [self._tokens(index, sentence) for index, sentence in enumerate(plain)]
         pool = _POOLING[self.pooling]
-        pooled = np.zeros((len(sentences), embedder.dim), dtype=np.float32)
+        pooled = np.zeros((len(sentences), dim), dtype=np.float32)
         for row, layers in zip(pooled, embedder.embed_sentences(sentences, self.batch_size), strict=True):
             if layers.shape[1]:
                 row[:] = pool(chosen_layer(layers, self.layer))
@@ -105,12 +120,14 @@ class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
     @property
     def _n_features_out(self) -> int:
-        """The number of features, for the names `elmovectorizer0` and so on."""
+        """The number of features, for the names `elmovectorizer0` and so on; checks the parameters."""
+        parameters = constructor_parameters(type(self).__init__)
+        check_block(self.get_params(deep=False), parameters, owner=type(self).__name__)
+        if self.pooling == "sentence":
+            return sum(part.size for part in _sentence_model(self.cuda_device)("")[1:])
         return self._embedder().dim
 
     def _embedder(self) -> ElmoEmbedder:
-        parameters = constructor_parameters(type(self).__init__)
-        check_block(self.get_params(deep=False), parameters, owner=type(self).__name__)
         embedder = BiLmFiles(
             self.options_file, self.weight_file, self.vocabulary_file, self.precision, self.cuda_device
         ).embedder()
@@ -123,6 +140,13 @@ class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
                 return _TOKEN_PATTERN.findall(sentence)
             sentence = self.tokenizer(sentence)
         return checked_words(index, sentence)
+
+
+@lru_cache(maxsize=1)
+def _sentence_model(device: Device) -> Any:
+    from elmo_tasks.pipeline.trained import load  # needs AllenNLP
+
+    return load("sentence", device=device)
 
 
 def _check_iterable(sentences: Any) -> None:

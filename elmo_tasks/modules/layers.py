@@ -1,4 +1,4 @@
-"""Layers that two or more tasks use: context encoders, word vectors from characters, and attention."""
+"""Layers that two or more tasks use: context encoders, words from characters, attention, pairs."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -248,3 +248,13 @@ def align(
     # (batch, left, right)
     mask = left_mask.unsqueeze(2) & right_mask.unsqueeze(1)
     return attention(scores, mask), attention(scores.mT, mask.mT)
+
+
+def pair_features(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
+    """
+    Returns u, v, |u - v| and u * v for the vectors u and v of two texts (Conneau et al. 2017,
+    arXiv:1705.02364, section 3.1).
+
+    *Shape:* `(batch, dim)`, both, to `(batch, 4 dim)`.
+    """
+    return torch.cat([first, second, (first - second).abs(), first * second], dim=1)

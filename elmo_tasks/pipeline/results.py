@@ -4,6 +4,7 @@ from collections.abc import Collection
 from copy import copy
 from typing import Any, NamedTuple, Self
 
+import numpy as np
 from allennlp.common import JsonDict
 
 
@@ -113,6 +114,17 @@ class Answer(NamedTuple):
     start: int | None
     end: int | None
     probability: float | None
+
+
+class SentenceVector(NamedTuple):
+    """
+    A sentence's words; its vector, for cosines; and scores of the labels that the encoder has learned, which
+    are further features for a classifier. Both are float32, and zeros if it has no words.
+    """
+
+    tokens: list[str]
+    vector: np.ndarray
+    scores: np.ndarray
 
 
 _NAMES = {

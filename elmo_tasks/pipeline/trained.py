@@ -16,7 +16,7 @@ from elmo_tasks.common.errors import FilePath
 from elmo_tasks.common.machine import Device
 from elmo_tasks.data.input_files import shorten
 from elmo_tasks.pipeline.predictor import InputRecord, TaskPredictor, as_task_predictor, attempt
-from elmo_tasks.pipeline.results import Answer, Entity, Label, Mention, Predicate
+from elmo_tasks.pipeline.results import Answer, Entity, Label, Mention, Predicate, SentenceVector
 
 Value = TypeVar("Value")
 Example: TypeAlias = str | tuple[str, ...] | Mapping[str, Any]
@@ -102,16 +102,14 @@ def load(
 ) -> TrainedModel[Label]: ...
 @overload
 def load(
-    name: Literal["srl"], *, device: Device = -1, min_probability: float = 0.0
-) -> TrainedModel[list[Predicate]]: ...
-@overload
-def load(
-    name: Literal["coref"], *, device: Device = -1, min_probability: float = 0.0
-) -> TrainedModel[list[list[Mention]]]: ...
-@overload
-def load(
     name: Literal["squad"], *, device: Device = -1, min_probability: float = 0.0
 ) -> TrainedModel[Answer]: ...
+@overload
+def load(name: Literal["srl"], *, device: Device = -1) -> TrainedModel[list[Predicate]]: ...
+@overload
+def load(name: Literal["coref"], *, device: Device = -1) -> TrainedModel[list[list[Mention]]]: ...
+@overload
+def load(name: Literal["sentence"], *, device: Device = -1) -> TrainedModel[SentenceVector]: ...
 @overload
 def load(name: FilePath, *, device: Device = -1, min_probability: float = 0.0) -> TrainedModel[Any]: ...
 def load(name: FilePath, *, device: Device = -1, min_probability: float = 0.0) -> TrainedModel[Any]:

@@ -1,12 +1,14 @@
-"""`intrinsic`, `neighbors` and `probe`, which evaluate vectors, and `vectors`, which writes them."""
+"""`intrinsic`, `neighbors`, `similar` and `probe`, which use vectors, and `vectors`, which writes them."""
 
 import csv
 import gzip
 import math
 
+import numpy as np
 import pytest
 import torch
 
+from elmo_tasks import load
 from elmo_tasks.evaluation import probes
 from elmo_tasks.evaluation.probes import most_frequent_tag, read_tagged
 from elmo_tasks.evaluation.words import read_analogies, read_pairs, spearman
@@ -96,6 +98,21 @@ class TestNeighbors:
         static = [(row["vectors"], row["neighbor"], row["line"]) for row in found[16:]]
         assert static == [("vectors.txt", "theatre", ""), ("vectors.txt", "game", "")]
         assert not (tmp_path / "out.png").exists()
+
+
+class TestSimilar:
+    def test_the_nearest_lines(self, elmo, tmp_path):
+        texts = ["The bridge is closed.", "", "I want my money back!", "It rained."]
+        (tmp_path / "text").write_text("\n".join(texts) + "\n")
+        query = ("similar", texts[2], "--corpus", tmp_path / "text", "--top", 2, "-o", tmp_path / "out.csv")
+        assert elmo(*query) == 0
+        found = list(csv.DictReader((tmp_path / "out.csv").open()))
+        assert [row["rank"] for row in found] == ["1", "2"]
+        assert (found[0]["line"], found[0]["sentence"]) == ("3", texts[2])
+        vectors = [result.vector for result in load("sentence").predict_batch(filter(None, texts))]
+        cosines = [a @ vectors[1] / np.linalg.norm(a) / np.linalg.norm(vectors[1]) for a in vectors]
+        best = sorted(cosines, reverse=True)[:2]
+        assert [float(row["cosine"]) for row in found] == pytest.approx(best, abs=1e-4)
 
 
 class TestProbe:

@@ -56,13 +56,16 @@ MODELS: dict[str, dict[str, Any]] = {
     "elmo_snli": SIZE | {"attention_dropout": 0.1},
     "elmo_sst": SIZE | {"projection_size": 3, "classifier_sizes": [3], "classifier_dropout": 0.1},
     "elmo_classifier": SIZES | {"pairs": True, "pooling": "max"},
+    "elmo_sentence": TASK | {"size": 3, "head_size": 3},
     "elmo_bilm": {"options": WORD_BILM, "softmax": {"type": "full"}},
     "elmo_ensemble": {"members": []},
 }
 BLOCKS: dict[Any, dict[str, dict[str, Any]]] = {
     Model: MODELS,
     DatasetReader: {
-        **{f"elmo_{name}": {} for name in ("ner", "srl", "coref", "squad", "snli", "sst", "bilm")},
+        **{
+            f"elmo_{name}": {} for name in ("ner", "srl", "coref", "squad", "snli", "sst", "sentence", "bilm")
+        },
         "elmo_classifier": {"format": "text", "sentence1": "text", "label": None, "classes": ["a", "b"]}
         | {"tokenizer": {"type": "elmo_syllables"}},
         "elmo_sample": {"reader": {"type": "elmo_ner"}, "fraction": 0.5, "seed": 1},

@@ -10,6 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils import estimator_checks as checks
 from sklearn.utils.validation import check_is_fitted
 
+from elmo_tasks import load
 from elmo_tasks.embedding.embedder import BiLmFiles, ElmoEmbedder
 from elmo_tasks.libraries.vectorizer import ElmoVectorizer
 
@@ -124,6 +125,17 @@ def test_threads(vectorizer):
     assert results == [expected] * 16
     files = BiLmFiles(vectorizer.options_file, vectorizer.weight_file)
     assert files.embedder() is files.embedder()
+
+
+def test_the_vectors_of_the_sentence_encoder():
+    vectorizer = ElmoVectorizer(pooling="sentence")
+    vectors = vectorizer.fit_transform(TEXTS)
+    expected = [[*each.vector, *each.scores] for each in load("sentence").predict_batch(TEXTS)]
+    assert vectors == pytest.approx(np.array(expected), abs=1e-5)
+    assert (vectors.dtype, vectors.shape) == (np.float32, (5, len(vectorizer.get_feature_names_out())))
+    words = ElmoVectorizer(pooling="sentence", tokenizer=str.split).transform(["Yes !", TOKENS[1]])
+    assert words == pytest.approx(np.array([expected[1]] * 2), abs=1e-5)
+    assert pickle.loads(pickle.dumps(vectorizer)).transform([]).shape == (0, vectors.shape[1])
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ SIZES: dict[str, dict[str, Any]] = {
     "srl": {"hidden_size": 8, "num_layers": 2, "predicate_dim": 4},
     "sst": {"projection_size": 8, "hidden_size": 8, "classifier_sizes": [8]},
     "agnews": {"hidden_sizes": [8]},
+    "sentence": {"size": 16, "head_size": 8},
     "mrpc": {"hidden_sizes": [8]},
 }
 """The predictors of the configs, by their names."""

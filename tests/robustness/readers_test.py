@@ -56,6 +56,7 @@ LAYOUTS = {
     "squad/dev.json": reading(type="elmo_squad"),
     "snli/dev.jsonl": reading(type="elmo_snli"),
     "sst/dev.txt": reading(type="elmo_sst"),
+    "sentence/dev.jsonl": reading(type="elmo_sentence"),
     "classification/mrpc/train.txt": reading(
         type="elmo_classifier", format="tsv", **LABELS | {"label": "Quality", "sentence1": "#1 String"}
     ),

@@ -1,0 +1,1 @@
+"""Vectors of sentences: one encoder, which learns from several tasks."""
