@@ -14,10 +14,9 @@ from allennlp.models.model import _DEFAULT_WEIGHTS
 from allennlp.nn.util import get_text_field_mask, move_to_device
 from allennlp.training import Trainer
 from allennlp.training.util import evaluate
-from torch import nn
-from torch.nn import functional as F
 
 from elmo_tasks.archives import open_archive
+from elmo_tasks.classification.fitted import LinearLayer
 from elmo_tasks.classification.model import TextClassifier, max_of_tokens, mean_of_tokens
 from elmo_tasks.classification.reader import ClassifierText
 from elmo_tasks.common.strict_params import StrictParams
@@ -30,37 +29,6 @@ if TYPE_CHECKING:
 
 PREDICTIONS = "cross_validation.jsonl"
 """The file of a run with the texts of the training, and the predictions for them."""
-
-
-class SizedByState(nn.Module):
-    """A module with buffers alone, which take their sizes from the state dict that is loaded."""
-
-    def _load_from_state_dict(self, state_dict: dict[str, torch.Tensor], prefix: str, *args: object) -> None:
-        """PyTorch calls it."""
-        for name, buffer in list(self.named_buffers(recurse=False)):
-            if prefix + name in state_dict:
-                setattr(self, name, buffer.new_empty(state_dict[prefix + name].shape))
-        super()._load_from_state_dict(state_dict, prefix, *args)
-
-
-class LinearLayer(SizedByState):
-    """A linear layer without gradients for its weights."""
-
-    weight: torch.Tensor
-    bias: torch.Tensor
-
-    def __init__(self, inputs: int, outputs: int) -> None:
-        super().__init__()
-        self.register_buffer("weight", torch.zeros(outputs, inputs))
-        self.register_buffer("bias", torch.zeros(outputs))
-
-    def fill(self, weight: torch.Tensor, bias: torch.Tensor) -> None:
-        """*Shape:* `(outputs, inputs)`, `(outputs,)`."""
-        self.weight, self.bias = weight.detach().to(self.weight), bias.detach().to(self.bias)
-
-    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
-        """*Shape:* `(..., inputs)` to `(..., outputs)`."""
-        return F.linear(inputs, self.weight, self.bias)
 
 
 @Model.register("elmo_linear")
