@@ -1,15 +1,15 @@
 """
 Logistic regression on the vectors and the n-grams of texts, by scikit-learn.
 
-The n-grams of a kind have the norm 1 in each text. The vectors are standardized, and scaled so that theirs is
-some `NORM_OF_VECTORS`: features with a smaller norm need larger weights, which the L2 penalty keeps down.
+The n-grams of a kind have the norm 1 in each text. The parts of a vector are standardized, and scaled so that
+theirs is some `NORMS`: features with a smaller norm need larger weights, which the L2 penalty keeps down.
 """
 
 import logging
 import warnings
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Literal, NamedTuple
 
@@ -33,7 +33,8 @@ STRENGTHS = (0.1, 1.0, 10.0, 100.0, 1000.0)
 """The values of C, the inverse of the strength of the L2 penalty, from the strongest penalty on."""
 CURVE = (25, 50)
 """The shares of the texts, in percent, whose models show what more texts bring."""
-NORM_OF_VECTORS = 0.5
+NORMS = (0.5, 0.7)
+"""Of the mean word vector, and of what a sentence encoder finds."""
 _TEXTS_A_TERM = 5000
 """A term has to occur in one text of as many."""
 _NEVER = -100.0
@@ -46,6 +47,8 @@ class Texts:
 
     vectors: np.ndarray
     """*Shape:* `(texts, dim)`."""
+    factors: np.ndarray
+    """Of the standardized features, for the norms. *Shape:* `(dim,)`."""
     terms: list[list[str]]
     """For each kind of n-grams."""
     counts: list[list[sparse.csr_array]]
@@ -55,7 +58,8 @@ class Texts:
     """
 
     @classmethod
-    def count(cls, vectors: np.ndarray, sides: Sequence[list[str]]) -> "Texts":
+    def count(cls, vectors: np.ndarray, block_sizes: Sequence[int], sides: Sequence[list[str]]) -> "Texts":
+        """Counts the n-grams of texts, or of pairs. *Shape:* `block_sizes` are of the vector of one text."""
         terms, counts = [], []
         # Of some thousand texts, even terms that occur once help.
         fewest = max(1, len(vectors) // _TEXTS_A_TERM)
@@ -63,11 +67,17 @@ class Texts:
             counter = CountVectorizer(**settings, min_df=fewest).fit(chain(*sides))
             terms.append(list(counter.get_feature_names_out()))
             counts.append([sparse.csr_array(counter.transform(side)) for side in sides])
+        # (dim of one text,)
+        factors = np.concatenate(
+            [np.full(size, norm / size**0.5) for size, norm in zip(block_sizes, NORMS, strict=False)]
+        )
+        copies = vectors.shape[1] // len(factors)  # 4 for pairs
         # Standardized in double precision
-        return cls(vectors.astype(np.float64), terms, counts)
+        return cls(vectors.astype(np.float64), np.tile(factors, copies) / copies**0.5, terms, counts)
 
     def __getitem__(self, rows: np.ndarray) -> "Texts":
-        return Texts(self.vectors[rows], self.terms, [[side[rows] for side in kind] for kind in self.counts])
+        counts = [[side[rows] for side in kind] for kind in self.counts]
+        return replace(self, vectors=self.vectors[rows], counts=counts)
 
 
 class Scaling:
@@ -75,7 +85,6 @@ class Scaling:
 
     def __init__(self, texts: Texts) -> None:
         self.standard = StandardScaler().fit(texts.vectors)
-        self.norm = NORM_OF_VECTORS / texts.vectors.shape[1] ** 0.5
         stacked = [sparse.vstack(sides, format="csr") for sides in texts.counts]
         # Terms that these texts lack are unknown.
         self.known = [np.flatnonzero(counts.sum(axis=0)) for counts in stacked]
@@ -86,7 +95,7 @@ class Scaling:
 
     def __call__(self, texts: Texts) -> sparse.csr_array:
         """*Shape:* `(texts, features)`, the vectors first."""
-        parts = [sparse.csr_array(self.standard.transform(texts.vectors) * self.norm)]
+        parts = [sparse.csr_array(self.standard.transform(texts.vectors) * texts.factors)]
         for sides, known, tfidf in zip(texts.counts, self.known, self.tfidf, strict=True):
             parts.append(joined(*(sparse.csr_array(tfidf.transform(side[:, known])) for side in sides)))
         return sparse.hstack(parts, format="csr")
@@ -250,7 +259,7 @@ def fit(
     weights = np.zeros((len(classes), coefficients.shape[1]))
     weights[rows] = coefficients
     of_vectors, of_ngrams = np.split(weights, [texts.vectors.shape[1]], axis=1)
-    of_vectors *= scaling.norm / scaling.standard.scale_
+    of_vectors *= texts.factors / scaling.standard.scale_
     bias = np.full(len(classes), _NEVER)
     bias[rows] = intercepts - of_vectors[rows] @ scaling.standard.mean_
     idf = np.concatenate([tfidf.idf_ for tfidf in scaling.tfidf])

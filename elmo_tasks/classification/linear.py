@@ -14,12 +14,14 @@ from allennlp.models.model import _DEFAULT_WEIGHTS
 from allennlp.nn.util import get_text_field_mask, move_to_device
 from allennlp.training import Trainer
 from allennlp.training.util import evaluate
-from torch import nn
 
-from elmo_tasks.classification.model import TextClassifier, mean_of_tokens
+from elmo_tasks.archives import open_archive
+from elmo_tasks.classification.fitted import LinearLayer
+from elmo_tasks.classification.model import TextClassifier, max_of_tokens, mean_of_tokens
 from elmo_tasks.classification.reader import ClassifierText
 from elmo_tasks.common.strict_params import StrictParams
-from elmo_tasks.common.values import NonNegativeInt, PositiveFloat, Range
+from elmo_tasks.common.values import Name, NonNegativeInt, PositiveFloat, Range
+from elmo_tasks.elmo import FrozenBiLm
 from elmo_tasks.modules.elmo_model import Outputs, Scores
 
 if TYPE_CHECKING:
@@ -32,8 +34,9 @@ PREDICTIONS = "cross_validation.jsonl"
 @Model.register("elmo_linear")
 class LinearModel(TextClassifier):
     """
-    A linear layer over the mean of a text's word vectors and over its n-grams (`NgramLayer`), for some
-    hundreds or thousands of texts. ELMo's vectors are the average of its layers. `LinearTrainer` trains it.
+    A linear layer over three kinds of features, for some hundreds or thousands of texts: the mean of a text's
+    word vectors; what a trained sentence encoder finds in it, if `LinearTrainer` has added one; and its
+    n-grams (`NgramLayer`). Without an encoder, ELMo's vectors are the average of its layers.
 
     Explanations show the effect of words through their vectors alone, and not through n-grams. For the
     parameters see `TextClassifier`.
@@ -43,7 +46,10 @@ class LinearModel(TextClassifier):
         super().__init__(**kwargs)
         from elmo_tasks.classification.ngrams import NgramLayer
 
-        self.output = nn.Linear(self.input_dim * (4 if self.pairs else 1), len(self.labels))
+        word_dim = self.input_dim + self.elmo_output_dim
+        # The layers of an encoder, without outputs until there is one
+        self.projection, self.findings = LinearLayer(word_dim, 0), LinearLayer(0, 0)
+        self.output = LinearLayer(word_dim * (4 if self.pairs else 1), len(self.labels))
         self.ngrams = NgramLayer(len(self.labels))
         self.initialize()
 
@@ -69,16 +75,44 @@ class LinearModel(TextClassifier):
         return {"logits": self.output(vectors) + self.ngrams(*sides_of(metadata))}
 
     def sentence_vectors(self, tokens: TextFieldTensors) -> torch.Tensor:
-        """*Shape:* `(batch, sentence_dim)`."""
-        # (batch, tokens, input_dim)
-        embedded, _ = self.embed(tokens)
-        return mean_of_tokens(embedded, get_text_field_mask(tokens))
+        """*Shape:* `(batch, word_dim + findings)`, see `block_sizes`."""
+        mask = get_text_field_mask(tokens)
+        # (batch, tokens, word_dim)
+        words = self.at_output(*self.embed(tokens))
+        mean = mean_of_tokens(words, mask)
+        if not len(self.findings.weight):
+            return mean
+        # (batch, size of the encoder's vector)
+        vector = max_of_tokens(self.projection(words), mask).relu()
+        return torch.cat([mean, self.findings(vector)], dim=1)
 
-    @torch.no_grad()
+    @property
+    def block_sizes(self) -> list[int]:
+        """The sizes of the parts of a text's vector."""
+        return [size for size in (self.projection.weight.shape[1], len(self.findings.weight)) if size]
+
+    def add_encoder(self, encoder: Any) -> None:
+        """
+        Takes the mixes of the layers and the weights of an `elmo_sentence` model, whose scores of the labels
+        that it knows are the findings. `ConfigurationError`: it has another biLM, or ELMo at other places.
+        """
+        elmo, bilm = self.elmo, encoder.elmo.bilm
+        same = elmo is not None and isinstance(elmo.bilm, FrozenBiLm) and elmo.bilm.digest() == bilm.digest()
+        if elmo is None or not same or self.input_dim != encoder.input_dim:
+            raise ConfigurationError("sentence_encoder: the encoder has another biLM than the model")
+        if elmo.mixes.keys() != encoder.elmo.mixes.keys():
+            raise ConfigurationError(
+                f"sentence_encoder needs the placement {encoder.elmo.placement!r} of ELMo"
+            )
+        elmo.mixes.load_state_dict(encoder.elmo.mixes.state_dict())
+        self.projection.fill(encoder.projection.weight, encoder.projection.bias)
+        heads = [encoder.heads[name][-1] for name in encoder.sentence_heads]
+        weight, bias = (torch.cat([getattr(head, name) for head in heads]) for name in ("weight", "bias"))
+        self.findings.fill(weight, bias)
+
     def fill(self, weights: "Weights") -> None:
         """Takes the weights that a regression has found."""
-        self.output.weight.copy_(torch.from_numpy(weights.of_vectors))
-        self.output.bias.copy_(torch.from_numpy(weights.bias))
+        self.output.fill(torch.from_numpy(weights.of_vectors), torch.from_numpy(weights.bias))
         self.ngrams.fill(weights.terms, weights.idf, weights.of_ngrams)
 
 
@@ -102,6 +136,9 @@ class LinearTrainer(StrictParams, Trainer):
     folds : the number of folds; fewer if no class has so many texts.
     class_weight : the weight of the texts of a class in training: `balanced`, for as much weight of each
         class in all, or a weight by class, 1 for the classes that it lacks; `null`: 1 for all.
+    sentence_encoder : a model of the type `elmo_sentence` with the same biLM, such as `elmo:sentence`: a part
+        of the features are its scores of the labels that it has learned. It becomes a part of the model. It
+        needs the same `placement` of ELMo.
     seed : draws the folds.
     cuda_device : the GPU that computes the features; by default the first one, -1 for the CPU.
     The others come from the other blocks of the config.
@@ -116,6 +153,7 @@ class LinearTrainer(StrictParams, Trainer):
         validation_data_loader: Optional[DataLoader] = None,
         folds: Annotated[int, Range(2)] = 5,
         class_weight: Optional[Union[Literal["balanced"], dict[str, PositiveFloat]]] = None,
+        sentence_encoder: Optional[Name] = None,
         seed: NonNegativeInt = 13,
         cuda_device: Optional[Annotated[int, Range(-1)]] = None,
     ) -> None:
@@ -128,6 +166,7 @@ class LinearTrainer(StrictParams, Trainer):
         self.folds = folds
         self.seed = seed
         self.class_weight = class_weight
+        self.sentence_encoder = sentence_encoder
         if isinstance(class_weight, dict) and model.several_labels:
             raise ConfigurationError("class_weight: for texts with several labels there is 'balanced' alone")
         if isinstance(class_weight, dict) and (unknown := class_weight.keys() - set(model.labels)):
@@ -144,11 +183,13 @@ class LinearTrainer(StrictParams, Trainer):
         """
         from elmo_tasks.classification.fitting import Texts, best_thresholds, cross_validate, fit
 
+        if self.sentence_encoder is not None:
+            self.model.add_encoder(open_archive(self.sentence_encoder).model)
         self.model.eval()
         vectors, metadata, gold = self._read()
         several = self.model.several_labels
         labels = gold if several else np.array(self.model.labels)[gold]
-        texts = Texts.count(vectors, sides_of(metadata))
+        texts = Texts.count(vectors, self.model.block_sizes, sides_of(metadata))
         chosen = cross_validate(texts, labels, folds=self.folds, seed=self.seed, weight=self.class_weight)
         self.model.fill(fit(texts, labels, self.model.labels, C=chosen.C, weight=self.class_weight))
         if several:

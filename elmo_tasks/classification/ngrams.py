@@ -14,8 +14,9 @@ import numpy as np
 import torch
 from scipy import sparse
 from sklearn.feature_extraction.text import TfidfVectorizer
-from torch import nn
 from torch.nn import functional as F
+
+from elmo_tasks.classification.fitted import SizedByState
 
 KINDS: dict[str, dict[str, Any]] = {
     "words": {"analyzer": "word", "token_pattern": r"\S+", "ngram_range": (1, 2)},
@@ -33,7 +34,7 @@ def joined(first: sparse.csr_array, second: sparse.csr_array | None = None) -> s
     return sparse.hstack([first, second, abs(first - second), first.multiply(second)], format="csr")
 
 
-class NgramLayer(nn.Module):
+class NgramLayer(SizedByState):
     """
     A linear layer over the n-grams of texts. It has no bias, and gives zeros until `fill` is called. The
     terms, their IDF and their weights are in the state dict.
@@ -84,9 +85,5 @@ class NgramLayer(nn.Module):
         )
 
     def _load_from_state_dict(self, state_dict: dict[str, torch.Tensor], prefix: str, *args: object) -> None:
-        """Takes the number of terms from the state dict; PyTorch calls it."""
-        for name, buffer in list(self.named_buffers()):
-            if prefix + name in state_dict:
-                setattr(self, name, buffer.new_empty(state_dict[prefix + name].shape))
         self.__dict__.pop("_vectorizers", None)
         super()._load_from_state_dict(state_dict, prefix, *args)

@@ -19,6 +19,7 @@ from allennlp.data import DatasetReader
 from allennlp.models.archival import CONFIG_NAME
 
 from elmo_tasks.archives import open_archive
+from elmo_tasks.archives.opening import trained_archives
 from elmo_tasks.classification.linear import PREDICTIONS as PREDICTIONS_OF_FOLDS
 from elmo_tasks.commands.base import Input, Positive, Verb, flag, option, positional
 from elmo_tasks.commands.errors import gold_of, mistakes_in, shown_mistakes
@@ -53,6 +54,7 @@ NETWORK_TEXTS = 10_000
 The number of texts from which a network may be better. With 3,264 pairs of MRPC and 6,920 sentences of SST-2
 it was not.
 """
+LINEAR = "classifier_linear_elmo"
 _EXAMPLES, _LONGEST = 3, 200
 _VOCABULARY, _ENGLISH, _FEW_WORDS = "pretrained/english/vocab.txt", 0.65, 30
 """Some 90% or more of the words of English texts are known, and at most 55% in other languages."""
@@ -75,7 +77,10 @@ class TrainOnOwnData(Verb):
     skip_bad: bool = flag("leave out bad records, such as rows without a text")
     seed: int = option("the number that draws weights, batches and held-out records", default=SEED)
     no_elmo: bool = flag("train the same model without ELMo, to compare")
-    overrides: str = option("values of the config as JSON, as in `allennlp train`", default="")
+    overrides: str = option(
+        "values of the config as JSON, as in `allennlp train`; if a network is trained, of its config",
+        default="",
+    )
     recover: bool = flag("continue a run that was stopped")
     force: bool = flag("overwrite RUN")
 
@@ -223,7 +228,11 @@ class TrainOnOwnData(Verb):
         if self.epochs is not None and "num_epochs" in config["trainer"]:
             config["trainer"]["num_epochs"] = self.epochs
         config |= dict.fromkeys(("random_seed", "numpy_seed", "pytorch_seed"), self.seed)
-        return with_overrides(config, parse_overrides(self.overrides)) if self.overrides else config
+        overrides = parse_overrides(self.overrides) if self.overrides else {}
+        if name == LINEAR and self.has_epochs(inspection):
+            # Its model and trainer have other keys than the network's.
+            overrides = {key: value for key, value in overrides.items() if key.startswith("dataset_reader")}
+        return with_overrides(config, overrides) if overrides else config
 
     def predict_dev(self) -> Path:
         """Writes the predictions for the records that are not trained on to a file, and returns its path."""
@@ -268,9 +277,7 @@ class Classify(TrainOnOwnData):
     def train_models(self, inspection: Inspection) -> Path:
         if self.no_elmo:
             return super().train_models(inspection)
-        linear = self._config(inspection, "classifier_linear_elmo")
-        linear["trainer"] |= {"class_weight": self.class_weight, "seed": self.seed}
-        self.train_model(linear, self.output)
+        self.train_model(self._linear_config(inspection), self.output)
         if self.has_epochs(inspection):
             network = self.output / "network"
             self.train_model(self._config(inspection, CONFIGS[self.task]), network)
@@ -278,6 +285,18 @@ class Classify(TrainOnOwnData):
         elif self.dev is None:
             return self.output / PREDICTIONS_OF_FOLDS
         return self.predict_dev()
+
+    def _linear_config(self, inspection: Inspection) -> dict[str, Any]:
+        config = self._config(inspection, LINEAR)
+        trainer = config["trainer"]
+        trainer |= {"class_weight": self.class_weight, "seed": self.seed}
+        assert inspection.texts is not None
+        is_english = _known_to_bilm(inspection.texts.first) >= _ENGLISH
+        # The encoder has read English, by the bundled biLM.
+        if is_english and "model.elmo" not in self.overrides and "sentence" in trained_archives():
+            config["model"]["elmo"]["placement"] = "input+output"
+            trainer["sentence_encoder"] = "elmo:sentence"
+        return config
 
     def _choose(self, network: Path) -> str:
         """Puts the network in place of the linear model if it is better; returns what is kept, and why."""

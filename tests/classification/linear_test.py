@@ -4,6 +4,7 @@ import csv
 import json
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -21,7 +22,8 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from elmo_tasks import ElmoEmbedder, load
+from elmo_tasks import Elmo, ElmoEmbedder, load
+from elmo_tasks.classification import linear
 from elmo_tasks.classification.linear import PREDICTIONS
 from elmo_tasks.common.files import bundled
 from elmo_tasks.pipeline.explanations import Explainer, can_explain
@@ -31,7 +33,7 @@ from tests.errors import error_of, mentions
 MESSAGES, MRPC = (bundled(f"fixtures/classification/{name}").resolve() for name in ("messages", "mrpc"))
 
 
-def train(folder, data, *, dev=None, text=("text",), label="label", classes=None, **trainer):
+def train(folder, data, *, dev=None, text=("text",), label="label", classes=None, overrides=None, **trainer):
     """The metrics of a run in a folder, on rows of labelled texts that are split at blanks."""
     if not isinstance(data, str):
         columns = (label, *text)
@@ -45,7 +47,7 @@ def train(folder, data, *, dev=None, text=("text",), label="label", classes=None
     keys |= {"classes": classes, "tokenizer": "whitespace"}
     hidden = " ".join(f"{name}:: {json.dumps(value)}," for name, value in keys.items())
     source.write_text(f"(import '{config}') + {{ {hidden} }}")
-    overrides = TINY_ELMO | {f"trainer.{name}": value for name, value in trainer.items()}
+    overrides = TINY_ELMO | {f"trainer.{name}": value for name, value in trainer.items()} | (overrides or {})
     train_model(Params.from_file(str(source), json.dumps(overrides)), str(folder))
     return json.loads((folder / "metrics.json").read_text())
 
@@ -190,6 +192,69 @@ def test_two_classes_and_one_without_texts(tmp_path):
     found = probabilities(tmp_path / "run", DEV)
     np.testing.assert_allclose(found[:, [2, 1]], regression.predict_proba(words_of(DEV)), atol=1e-4)
     assert found[:, 0].max() < 1e-6
+
+
+def make_encoder():
+    """Stands in for a trained encoder: mixes, a layer, and heads of sentences and of pairs."""
+    elmo = Elmo(*TINY_ELMO.values(), placement="input+output")
+    torch.manual_seed(0)
+    for mix in elmo.mixes.values():
+        torch.nn.init.normal_(mix.scores)
+    heads = {
+        name: torch.nn.Sequential(torch.nn.Dropout(), torch.nn.Linear(20, size))
+        for name, size in (("a", 3), ("b_pair", 4), ("c", 2))
+    }
+    return SimpleNamespace(
+        elmo=elmo,
+        input_dim=elmo.dim,
+        projection=torch.nn.Linear(2 * elmo.dim, 20),
+        heads=heads,
+        sentence_heads=["a", "c"],
+    )
+
+
+@torch.no_grad()
+def encoded(encoder, texts):
+    """The mean word vectors and the scores of the encoder's labels."""
+    means, scores = [], []
+    for text in texts:
+        elmo = encoder.elmo(encoder.elmo.padded_ids([text]))
+        words = torch.cat([elmo.input[0], elmo.output[0]], dim=1)
+        vector = encoder.projection(words).amax(dim=0).relu()
+        means.append(words.mean(dim=0))
+        scores.append(torch.cat([encoder.heads[name].eval()(vector) for name in encoder.sentence_heads]))
+    return torch.stack(means).numpy(), torch.stack(scores).numpy()
+
+
+@pytest.mark.parametrize("pairs", [False, True])
+def test_a_sentence_encoder(tmp_path, monkeypatch, pairs):
+    encoder = make_encoder()
+    monkeypatch.setattr(linear, "open_archive", lambda name: SimpleNamespace(model=encoder))
+    rows = [(label, *([text, DEV[i % 30][1]] if pairs else [text])) for i, (label, text) in enumerate(TRAIN)]
+    text = ("a", "b") if pairs else ("a",)
+    options = {"model.elmo.placement": "input+output", "trainer.sentence_encoder": "elmo:x"}
+    metrics = train(tmp_path / "run", rows, text=text, overrides=options)
+
+    class WithEncoder(Features):
+        def transform(self, X):  # noqa: N803
+            vectors = self.scaler.transform(self.joined(X, self.means))
+            size = len(encoder.projection.weight[0])
+            factors = np.repeat([0.5 / size**0.5, 0.7 / 5**0.5], [size, 5])
+            copies = vectors.shape[1] // len(factors)
+            parts = [vectors * np.tile(factors, copies) / copies**0.5]
+            parts += [self.joined(X, partial(self.weights, vectorizer)) for vectorizer in self.vectorizers]
+            return np.concatenate(parts, axis=1)
+
+        def means(self, texts):
+            return np.concatenate(encoded(encoder, texts), axis=1)
+
+    regression = make_pipeline(WithEncoder(), LogisticRegression(C=metrics["C"], solver="newton-cg"))
+    regression.fit(words_of(rows), [label for label, *_ in rows])
+    new = [(label, *row[::-1]) for label, *row in rows[:9]] if pairs else DEV
+    expected = regression.predict_proba(words_of(new))
+    np.testing.assert_allclose(probabilities(tmp_path / "run", new), expected, atol=1e-4)
+    message = error_of(ConfigurationError, train, tmp_path / "b", rows, text=text, sentence_encoder="elmo:x")
+    assert mentions(message, "sentence_encoder", "input+output")
 
 
 def test_rare_classes_are_told(tmp_path):
