@@ -406,8 +406,8 @@ def _odd_splits(path: str, sample: Sample) -> Iterator[str]:
     columns = table.columns.values() if (table := read_table(sample)) else ()
     for column in columns:
         if len(column.counts) > 1 and {value.lower() for value in column.counts} <= _SPLITS:
-            parts = ", ".join(column.counts)
-            yield f"{parts} of the column {column.name!r} are read together; write the rows of each to a file"
+            names = ", ".join(column.counts)
+            yield f"{names} of the column {column.name!r} are read together; write the rows of each to a file"
 
 
 @contextmanager

@@ -189,8 +189,8 @@ def test_several_encodings(tmp_path):
 def test_first_words(tmp_path, words, task):
     (tmp_path / "a").write_text(rows(words * 2, TEXTS, mark=" "))
     assert read(tmp_path / "a").task == task
-    readings, _ = find_readings(sample_of(str(tmp_path / "a")), ["classification"])
-    assert bool(readings) is (words[0] != "What")
+    tasks = {each.task for each in find_readings(sample_of(str(tmp_path / "a")))}
+    assert ("classification" in tasks) is (words[0] != "What")
 
 
 SEVERAL = [["a", "c"], ["b"], ["a"], ["b", "c"]]
