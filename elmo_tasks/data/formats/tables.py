@@ -356,6 +356,8 @@ def _lack(sample: Sample, table: Table, label: Column | None) -> tuple[str, str]
     """Returns what a table lacks, and what to do."""
     if label:
         return f"no column has texts for the labels in {label.name!r}", "--text names it"
+    if not table.rows:
+        return "this is a table with a first line alone, and no rows below it", ""
     columns, other = shorten(", ".join(table.columns), 200), "--label names another column"
     lists = [] if sample.has_records else table.of_kind("list")
     if not table.of_kind("text") and not any(re.search(r"[^\W\d]", str(each.values)) for each in lists):

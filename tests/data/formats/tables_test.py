@@ -246,6 +246,7 @@ def test_texts_without_labels(tmp_path):
         (rows(TEXTS, PAIR, ["0.1", "2.5", "0.7", "1.2"], header="a,b,score"), ["'score'", "scores"]),
         (rows(["10_1", "10_2", "11_1", "11_2"], KINDS, header="file_id,label"), ["'label'"]),
         (rows(TEXTS, ["spam"] * 4, header="text,label"), ["one class, 'spam'"]),
+        ("text,label\n", ["no rows"]),
         (
             rows(
                 [f"{text} {i}" for i in range(152) for text in TEXTS],
