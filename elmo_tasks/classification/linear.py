@@ -19,6 +19,7 @@ from elmo_tasks.archives import open_archive
 from elmo_tasks.classification.fitted import LinearLayer
 from elmo_tasks.classification.model import TextClassifier, max_of_tokens, mean_of_tokens
 from elmo_tasks.classification.reader import ClassifierText
+from elmo_tasks.common.machine import chosen_device
 from elmo_tasks.common.strict_params import StrictParams
 from elmo_tasks.common.values import Name, NonNegativeInt, PositiveFloat, Range
 from elmo_tasks.elmo import FrozenBiLm
@@ -157,6 +158,8 @@ class LinearTrainer(StrictParams, Trainer):
         seed: NonNegativeInt = 13,
         cuda_device: Optional[Annotated[int, Range(-1)]] = None,
     ) -> None:
+        if cuda_device is not None:
+            chosen_device(cuda_device, option="cuda_device")
         super().__init__(serialization_dir, cuda_device)
         if not isinstance(model, LinearModel):
             raise ConfigurationError(f"trains a model of type elmo_linear, not a {type(model).__name__}")

@@ -23,7 +23,7 @@ class ClassificationPredictor(LabelPredictor):
 
     @property
     def columns(self) -> tuple[str, ...]:  # type: ignore[override]
-        return ("labels",) if self._model.several_labels else LabelPredictor.columns
+        return ("labels",) if self._dataset_reader.gives_several else LabelPredictor.columns
 
     def text_names(self) -> dict[str, str]:
         if self._dataset_reader.pairs:
@@ -34,12 +34,12 @@ class ClassificationPredictor(LabelPredictor):
         if all(content):
             return None
         sentence1, sentence2 = content if self._dataset_reader.pairs else (content[0], None)
-        if self._model.several_labels:
+        if self._dataset_reader.gives_several:
             return LabelsResult(sentence1, sentence2, [], {})
         return ClassificationResult(sentence1, sentence2, None, {})
 
     def predictions_to_labeled_instances(self, instance: Instance, outputs: JsonDict) -> list[Instance]:
-        if not self._model.several_labels:
+        if not self._dataset_reader.gives_several:
             return super().predictions_to_labeled_instances(instance, outputs)
         classes = list(self._model.vocab.get_token_to_index_vocabulary("labels"))
         return [labelled(instance, label=ClosedLabelsField(outputs["labels"], classes))]

@@ -66,6 +66,11 @@ class ClassificationReader(LabelledTextReader):
         self.labels = [label] if isinstance(label, str) else label or []
         self.undecided = (UNDECIDED,) if label == GOLD else ()
 
+    @property
+    def gives_several(self) -> bool:
+        """Whether a text may have several labels."""
+        return bool(self.several_labels) or len(self.labels) > 1
+
     def columns(self, values: Mapping[str, Any]) -> tuple[list[list[str]], list[str]]:
         return self.texts, self.labels
 

@@ -14,10 +14,12 @@ from allennlp.data import DatasetReader, TokenIndexer, Tokenizer, Vocabulary
 from allennlp.data.samplers import BatchSampler
 from allennlp.models import Model
 from allennlp.modules import TokenEmbedder
+from allennlp.modules.text_field_embedders import BasicTextFieldEmbedder
+from allennlp.modules.token_embedders import Embedding
 from allennlp.nn.initializers import Initializer
 from allennlp.nn.regularizers import Regularizer
 from allennlp.predictors import Predictor
-from allennlp.training import Checkpointer, TrainerCallback
+from allennlp.training import Checkpointer, Trainer, TrainerCallback
 from allennlp.training.learning_rate_schedulers import LearningRateScheduler
 from allennlp.training.metrics import Metric
 from allennlp.training.optimizers import Optimizer
@@ -26,6 +28,7 @@ from torch.optim import Adam
 
 import elmo_tasks
 from elmo_tasks import drop_in
+from elmo_tasks.classification.linear import LinearModel
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.files import bundled
 from elmo_tasks.common.strict_params import ConfigError, StrictParams, parameters_of
@@ -56,6 +59,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "elmo_snli": SIZE | {"attention_dropout": 0.1},
     "elmo_sst": SIZE | {"projection_size": 3, "classifier_sizes": [3], "classifier_dropout": 0.1},
     "elmo_classifier": SIZES | {"pairs": True, "pooling": "max"},
+    "elmo_linear": {"text_field_embedder": EMBEDDER, "pairs": False},
     "elmo_sentence": TASK | {"size": 3, "head_size": 3},
     "elmo_bilm": {"options": WORD_BILM, "softmax": {"type": "full"}},
     "elmo_ensemble": {"members": []},
@@ -81,6 +85,7 @@ BLOCKS: dict[Any, dict[str, dict[str, Any]]] = {
     },
     Checkpointer: {"elmo_safe": {}},
     Initializer: {"elmo_orthogonal_gates": {}},
+    Trainer: {"elmo_linear": {}},
     LearningRateScheduler: {"elmo_linear_with_warmup": {"warmup": 0.1}},
     Optimizer: {"elmo_adam": {}},
     TrainerCallback: {
@@ -99,6 +104,15 @@ EXTRAS: dict[Any, dict[str, Any]] = {
     TokenEmbedder: {"vocab": WORDS},
     Softmax: {"num_classes": 4, "dim": 4},
     Checkpointer: {"serialization_dir": "run"},
+    Trainer: {
+        "serialization_dir": "run",
+        "model": LinearModel(
+            vocab=WORDS,
+            text_field_embedder=BasicTextFieldEmbedder({"tokens": Embedding(4, num_embeddings=5)}),
+            pairs=False,
+        ),
+        "data_loader": None,
+    },
     TrainerCallback: {"serialization_dir": "run"},
     LearningRateScheduler: {"optimizer": Adam([nn.Parameter()]), "num_epochs": 2, "num_steps_per_epoch": 3},
     Optimizer: {"model_parameters": [("weight", nn.Parameter())]},

@@ -48,7 +48,10 @@ def lines_of_allennlp(predictor: Predictor, source: Path, folder: Path, *, batch
 
 
 FIXTURES = {
-    **{name: f"fixtures/{name}/predict.jsonl" for name in ("ner", "srl", "coref", "squad", "snli", "sst")},
+    **{
+        name: f"fixtures/{name}/predict.jsonl"
+        for name in ("ner", "srl", "coref", "squad", "snli", "sst", "sentence")
+    },
     **{name: f"fixtures/classification/{name}/predict.jsonl" for name in ("agnews", "mrpc")},
 }
 
