@@ -51,9 +51,10 @@ PREDICTIONS = "validation.jsonl"
 """The file of a run with the records that chose the epoch, and their predictions."""
 NETWORK_TEXTS = 10_000
 """
-The number of texts from which the network is trained, too. The linear model was as good with 3,264 pairs of MRPC
-and 6,920 sentences of SST-2; no larger set was tried.
+The number of texts from which the network is trained, too. The linear model was as good with 3,264 pairs of
+MRPC and 6,920 sentences of SST-2; no larger set was tried.
 """
+LINEAR = "classifier_linear_elmo"
 _EXAMPLES, _LONGEST = 3, 200
 _VOCABULARY, _ENGLISH, _FEW_WORDS = "pretrained/english/vocab.txt", 0.65, 30
 """Some 90% or more of the words of English texts are known, and at most 55% in other languages."""
