@@ -1,12 +1,13 @@
 """Results as the rows of a csv or tsv file: the columns of the input, and the labels, entities or answers."""
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import IO, Any
 
 from allennlp.common import JsonDict
 from allennlp.common.checks import ConfigurationError
+from allennlp.data import Instance
 
 from elmo_tasks.pipeline.predictor import InputRecord, TaskPredictor
 
@@ -59,14 +60,17 @@ class CsvWriter:
             self._writer.writerow([*cells, *(result.get(name) for name in self._columns)])
 
     def _input(self, record: InputRecord, output: JsonDict) -> dict[str, Any]:
-        """Returns the cells of an input that are repeated."""
-        if _ENTITIES in output:
+        """Returns the cells of an input; for an instance, also why there is no prediction."""
+        own = {*self._columns, *_LISTS, _NO_PREDICTION}
+        if "entity" in self._columns:
             ids = {name: value for name, value in output.items() if not isinstance(value, list)}
-            return {"record": self._records, **ids}
-        if record.row is not None or isinstance(record.content, dict):
-            return _cells(record.content if record.row is None else record.row)
-        read = {name: value for name, value in output.items() if name not in (*self._columns, *_LISTS)}
-        return {**_cells(read), _NO_PREDICTION: read.get(_NO_PREDICTION)}
+            cells = {"record": self._records, **_cells(ids, own)}
+        elif isinstance(record.content, dict):
+            cells = _cells(record.content if record.row is None else record.row)
+        else:
+            cells = _cells(output, own)
+        reason = {_NO_PREDICTION: output.get(_NO_PREDICTION)}
+        return cells | (reason if isinstance(record.content, Instance) else {})
 
     def _results(self, output: JsonDict) -> Sequence[JsonDict]:
         if _ENTITIES in output:
@@ -78,10 +82,10 @@ class CsvWriter:
         return [output]
 
 
-def _cells(values: JsonDict) -> dict[str, Any]:
+def _cells(values: JsonDict, without: Collection[str] = ()) -> dict[str, Any]:
     """Returns values as cells: a list of words is joined by blanks."""
     return {
         name: " ".join(map(str, value)) if isinstance(value, list) else value
         for name, value in values.items()
-        if not isinstance(value, dict)
+        if name not in without and not isinstance(value, dict)
     }

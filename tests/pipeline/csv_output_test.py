@@ -56,6 +56,20 @@ def test_json_and_a_reader(topics, tmp_path):
     assert [bool(row["no_prediction"]) for row in rows] == [False, True, False]
 
 
+def test_entities_of_a_reader(tmp_path):
+    source, output = tmp_path / "in.jsonl", tmp_path / "out.csv"
+    records = [{"id": 1, "text": "Anna Silva sings."}, {"id": 2, "text": ""}, {"id": 3, "text": "It rains."}]
+    source.write_text("".join(json.dumps(record) + "\n" for record in records))
+    predictor = task_predictor(open_archive("elmo:ner", overrides='{"dataset_reader.format": "json"}'))
+    predict_file(predictor, str(source), str(output), by_reader=True)
+    rows = read(output)
+    assert [(row["record"], row["id"], row["entity"]) for row in rows] == [
+        ("1", "1", "Anna Silva"),
+        ("2", "2", ""),
+    ]
+    assert [bool(row["no_prediction"]) for row in rows] == [False, True]
+
+
 def test_an_answer_is_a_row(tmp_path):
     source, output = tmp_path / "in.jsonl", tmp_path / "out.csv"
     passage = {"passage": "The bridge was opened in 2018.", "question": "When was the bridge opened?"}
