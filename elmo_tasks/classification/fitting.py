@@ -236,18 +236,18 @@ def fit(
     """Fits the regression on all texts. The model never predicts one of the `classes` that has no text."""
     scaling = Scaling(texts)
     several = labels.ndim == 2
-    regression = _fitted(_regression(weight, several=several), C, scaling(texts), labels)
+    features = scaling(texts)
+    regression = _fitted(_regression(weight, several=several), C, features, labels)
     rows = list(range(len(classes)))
     if several:
         parts = [
             (each.coef_[0], each.intercept_[0])
             if isinstance(each, LogisticRegression)
-            else (np.zeros(1), _NEVER if label == 0 else -_NEVER)  # no text has the class, or all have it
+            # No text has the class, or all have it.
+            else (np.zeros(features.shape[1]), _NEVER if label == 0 else -_NEVER)
             for each, label in zip(regression.estimators_, labels[0], strict=True)
         ]
-        size = max(len(weights) for weights, _ in parts)
-        coefficients = np.stack([np.resize(weights, size) for weights, _ in parts])
-        intercepts = np.array([intercept for _, intercept in parts])
+        coefficients, intercepts = map(np.array, zip(*parts, strict=True))
     else:
         coefficients, intercepts = regression.coef_, regression.intercept_
         rows = [classes.index(label) for label in regression.classes_]

@@ -61,7 +61,19 @@ def no_prediction(error: InputError) -> Instance:
     return Instance({"metadata": MetadataField(metadata)})
 
 
-class ClosedLabelField(LabelField):
+class _OfClasses:
+    """Brings all classes into the vocabulary, in their order, even if the training data lacks some."""
+
+    _classes: Sequence[str]
+    _label_namespace: str
+
+    def count_vocab_items(self, counter: dict[str, dict[str, int]]) -> None:
+        # The vocabulary sorts by count, and equal counts by first appearance.
+        for name in self._classes:
+            counter[self._label_namespace][name] += 1
+
+
+class ClosedLabelField(_OfClasses, LabelField):
     """
     A label out of `classes`. All classes enter the vocabulary, in this order, even if the training data lacks
     some. A class that a vocabulary does not have is a `ConfigurationError` when indexed.
@@ -71,26 +83,17 @@ class ClosedLabelField(LabelField):
         super().__init__(label)
         self._classes = classes
 
-    def count_vocab_items(self, counter: dict[str, dict[str, int]]) -> None:
-        # The vocabulary sorts by count, and equal counts by first appearance.
-        for name in self._classes:
-            counter[self._label_namespace][name] += 1
-
     def index(self, vocab: Vocabulary) -> None:
         check_label(str(self.label), list(vocab.get_token_to_index_vocabulary(self._label_namespace)))
         super().index(vocab)
 
 
-class ClosedLabelsField(MultiLabelField):
+class ClosedLabelsField(_OfClasses, MultiLabelField):
     """Any number of `classes`, otherwise a `ClosedLabelField`. *Shape:* `(classes,)`, with 0 and 1."""
 
     def __init__(self, labels: Sequence[str], classes: Sequence[str]) -> None:
         super().__init__(labels)
         self._classes = classes
-
-    def count_vocab_items(self, counter: dict[str, dict[str, int]]) -> None:
-        for name in self._classes:
-            counter[self._label_namespace][name] += 1
 
     def index(self, vocab: Vocabulary) -> None:
         for label in self.labels:
