@@ -134,7 +134,7 @@ class LinearTrainer(StrictParams, Trainer):
 
     # Parameters
 
-    folds : the number of folds; fewer if no class has so many texts.
+    folds : the number of folds; fewer if no class has that many texts.
     class_weight : the weight of the texts of a class in training: `balanced`, for as much weight of each
         class in all, or a weight by class, 1 for the classes that it lacks; `null`: 1 for all.
     sentence_encoder : a model of the type `elmo_sentence` with the same biLM, such as `elmo:sentence`: a part

@@ -20,11 +20,11 @@ SUREST, TEXTS = 10, 3
 """The mistakes that are shown, and the texts of each confusion."""
 _NONE = "none"
 _LONGEST, _CONTEXT = 120, 4
-"""Characters of a text, and the words beside an entity."""
+"""The characters of a text, and the words before and after an entity, that are shown."""
 
 
 class Mistake(NamedTuple):
-    """A wrong label, or an entity that is wrong or missing; its `probability` is that of the prediction."""
+    """A wrong label, or an entity that is wrong or missing; `probability` is the prediction's, 0 for none."""
 
     gold: str
     predicted: str
