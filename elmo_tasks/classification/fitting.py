@@ -33,8 +33,8 @@ STRENGTHS = (0.1, 1.0, 10.0, 100.0, 1000.0)
 """The values of C, the inverse of the strength of the L2 penalty, from the strongest penalty on."""
 CURVE = (25, 50)
 """The shares of the texts, in percent, whose models show what more texts bring."""
-NORMS = (0.5, 0.7)
-"""Of the mean word vector, and of what a sentence encoder finds."""
+NORMS = {"words": 0.5, "findings": 0.7, "static": 0.7}
+"""Of the mean of ELMo's vectors, of what a sentence encoder finds, and of the mean of static vectors."""
 _TEXTS_A_TERM = 5000
 """A term has to occur in one text of as many."""
 _NEVER = -100.0
@@ -58,8 +58,13 @@ class Texts:
     """
 
     @classmethod
-    def count(cls, vectors: np.ndarray, block_sizes: Sequence[int], sides: Sequence[list[str]]) -> "Texts":
-        """Counts the n-grams of texts, or of pairs. *Shape:* `block_sizes` are of the vector of one text."""
+    def count(
+        cls, vectors: np.ndarray, blocks: Sequence[tuple[str, int]], sides: Sequence[list[str]]
+    ) -> "Texts":
+        """
+        Counts the n-grams of texts, or of pairs. `blocks` are the parts of a vector, each one of the `NORMS`,
+        and their sizes; a name may come several times.
+        """
         terms, counts = [], []
         # Of some thousand texts, even terms that occur once help.
         fewest = max(1, len(vectors) // _TEXTS_A_TERM)
@@ -67,13 +72,10 @@ class Texts:
             counter = CountVectorizer(**settings, min_df=fewest).fit(chain(*sides))
             terms.append(list(counter.get_feature_names_out()))
             counts.append([sparse.csr_array(counter.transform(side)) for side in sides])
-        # (dim of one text,)
-        factors = np.concatenate(
-            [np.full(size, norm / size**0.5) for size, norm in zip(block_sizes, NORMS, strict=False)]
-        )
-        copies = vectors.shape[1] // len(factors)  # 4 for pairs
+        copies = Counter(name for name, _ in blocks)
+        norms = [np.full(size, NORMS[name] / (copies[name] * size) ** 0.5) for name, size in blocks if size]
         # Standardized in double precision
-        return cls(vectors.astype(np.float64), np.tile(factors, copies) / copies**0.5, terms, counts)
+        return cls(vectors.astype(np.float64), np.concatenate(norms), terms, counts)
 
     def __getitem__(self, rows: np.ndarray) -> "Texts":
         counts = [[side[rows] for side in kind] for kind in self.counts]

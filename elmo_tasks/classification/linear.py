@@ -16,7 +16,6 @@ from allennlp.training import Trainer
 from allennlp.training.util import evaluate
 
 from elmo_tasks.archives import open_archive
-from elmo_tasks.classification.fitted import LinearLayer
 from elmo_tasks.classification.model import TextClassifier, max_of_tokens, mean_of_tokens
 from elmo_tasks.classification.reader import ClassifierText
 from elmo_tasks.common.machine import chosen_device
@@ -24,6 +23,9 @@ from elmo_tasks.common.strict_params import StrictParams
 from elmo_tasks.common.values import Name, NonNegativeInt, PositiveFloat, Range
 from elmo_tasks.elmo import FrozenBiLm
 from elmo_tasks.modules.elmo_model import Outputs, Scores
+from elmo_tasks.modules.fitted import LinearLayer
+from elmo_tasks.modules.layers import pair_features
+from elmo_tasks.modules.static_vectors import StaticVectors
 
 if TYPE_CHECKING:
     from elmo_tasks.classification.fitting import Weights
@@ -36,11 +38,12 @@ PREDICTIONS = "cross_validation.jsonl"
 class LinearModel(TextClassifier):
     """
     A linear layer over three kinds of features, for some hundreds or thousands of texts: the mean of a text's
-    word vectors; what a trained sentence encoder finds in it, if `LinearTrainer` has added one; and its
-    n-grams (`NgramLayer`). Without an encoder, ELMo's vectors are the average of its layers.
+    word vectors; what a trained sentence encoder finds in it, and the encoder's static word vectors, if
+    `LinearTrainer` has added one; and its n-grams (`NgramLayer`). Without an encoder, ELMo's vectors are the
+    average of its layers.
 
-    Explanations show the effect of words through their vectors alone, and not through n-grams. For the
-    parameters see `TextClassifier`.
+    Explanations show the effect of words through ELMo alone, and not through n-grams and static vectors.
+    For the parameters see `TextClassifier`.
     """
 
     def __init__(self, **kwargs: Any) -> None:
@@ -50,6 +53,7 @@ class LinearModel(TextClassifier):
         word_dim = self.input_dim + self.elmo_output_dim
         # The layers of an encoder, without outputs until there is one
         self.projection, self.findings = LinearLayer(word_dim, 0), LinearLayer(0, 0)
+        self.static_vectors = StaticVectors()
         self.output = LinearLayer(word_dim * (4 if self.pairs else 1), len(self.labels))
         self.ngrams = NgramLayer(len(self.labels))
         self.initialize()
@@ -71,12 +75,25 @@ class LinearModel(TextClassifier):
         metadata: list[ClassifierText],
     ) -> Scores:
         """*Shape:* `logits` `(batch, classes)`."""
-        # (batch, sentence_dim), for pairs (batch, 4 sentence_dim)
-        vectors = self.vectors(sentence1, sentence2)
+        vectors = self.all_vectors(sentence1, sentence2, metadata)
         return {"logits": self.output(vectors) + self.ngrams(*sides_of(metadata))}
 
+    def all_vectors(
+        self,
+        sentence1: TextFieldTensors,
+        sentence2: TextFieldTensors | None,
+        metadata: list[ClassifierText],
+    ) -> torch.Tensor:
+        """*Shape:* `(batch, dim)`, see `blocks`."""
+        # (batch, sentence_dim), for pairs (batch, 4 sentence_dim)
+        vectors = self.vectors(sentence1, sentence2)
+        if not self.static_vectors.dim:
+            return vectors
+        static = [self.static_vectors(side) for side in words_of(metadata)]
+        return torch.cat([vectors, pair_features(*static) if self.pairs else static[0]], dim=1)
+
     def sentence_vectors(self, tokens: TextFieldTensors) -> torch.Tensor:
-        """*Shape:* `(batch, word_dim + findings)`, see `block_sizes`."""
+        """*Shape:* `(batch, word_dim + findings)`."""
         mask = get_text_field_mask(tokens)
         # (batch, tokens, word_dim)
         words = self.at_output(*self.embed(tokens))
@@ -88,9 +105,11 @@ class LinearModel(TextClassifier):
         return torch.cat([mean, self.findings(vector)], dim=1)
 
     @property
-    def block_sizes(self) -> list[int]:
-        """The sizes of the parts of a text's vector."""
-        return [size for size in (self.projection.weight.shape[1], len(self.findings.weight)) if size]
+    def blocks(self) -> list[tuple[str, int]]:
+        """The parts of `all_vectors`, which are scaled apart, and their sizes."""
+        copies = 4 if self.pairs else 1
+        of_elmo = [("words", self.projection.weight.shape[1]), ("findings", len(self.findings.weight))]
+        return of_elmo * copies + [("static", self.static_vectors.dim)] * copies
 
     def add_encoder(self, encoder: Any) -> None:
         """
@@ -110,6 +129,7 @@ class LinearModel(TextClassifier):
         heads = [encoder.heads[name][-1] for name in encoder.sentence_heads]
         weight, bias = (torch.cat([getattr(head, name) for head in heads]) for name in ("weight", "bias"))
         self.findings.fill(weight, bias)
+        self.static_vectors.load_state_dict(encoder.static_vectors.state_dict())
 
     def fill(self, weights: "Weights") -> None:
         """Takes the weights that a regression has found."""
@@ -117,10 +137,15 @@ class LinearModel(TextClassifier):
         self.ngrams.fill(weights.terms, weights.idf, weights.of_ngrams)
 
 
+def words_of(texts: list[ClassifierText]) -> list[list[list[str]]]:
+    """Returns the words of the texts; of pairs, of the first and of the second texts."""
+    sides = [[text.sentence1 for text in texts], [text.sentence2 for text in texts if text.sentence2]]
+    return [side for side in sides if side]
+
+
 def sides_of(texts: list[ClassifierText]) -> list[list[str]]:
     """Returns the texts with a blank between their words; of pairs, the first and the second texts."""
-    sides = [[text.sentence1 for text in texts], [text.sentence2 for text in texts if text.sentence2]]
-    return [[" ".join(words) for words in side] for side in sides if side]
+    return [[" ".join(words) for words in side] for side in words_of(texts)]
 
 
 @Trainer.register("elmo_linear")
@@ -192,7 +217,7 @@ class LinearTrainer(StrictParams, Trainer):
         vectors, metadata, gold = self._read()
         several = self.model.several_labels
         labels = gold if several else np.array(self.model.labels)[gold]
-        texts = Texts.count(vectors, self.model.block_sizes, sides_of(metadata))
+        texts = Texts.count(vectors, self.model.blocks, sides_of(metadata))
         chosen = cross_validate(texts, labels, folds=self.folds, seed=self.seed, weight=self.class_weight)
         self.model.fill(fit(texts, labels, self.model.labels, C=chosen.C, weight=self.class_weight))
         if several:
@@ -231,8 +256,9 @@ class LinearTrainer(StrictParams, Trainer):
         vectors, metadata, labels = [], [], []
         for batch in Tqdm.tqdm(self.data_loader, desc="features"):
             batch = move_to_device(batch, self.cuda_device)
-            vectors.append(self.model.vectors(batch["sentence1"], batch.get("sentence2")).cpu())
-            metadata += batch["metadata"]
+            texts = batch["metadata"]
+            vectors.append(self.model.all_vectors(batch["sentence1"], batch.get("sentence2"), texts).cpu())
+            metadata += texts
             labels.append(batch["label"].cpu())
         rows = sorted(range(len(metadata)), key=lambda row: order[id(metadata[row])])
         return (

@@ -16,7 +16,7 @@ from scipy import sparse
 from sklearn.feature_extraction.text import TfidfVectorizer
 from torch.nn import functional as F
 
-from elmo_tasks.classification.fitted import SizedByState
+from elmo_tasks.modules.fitted import SizedByState
 
 KINDS: dict[str, dict[str, Any]] = {
     "words": {"analyzer": "word", "token_pattern": r"\S+", "ngram_range": (1, 2)},

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Optional
 
 import numpy as np
 import torch
@@ -17,9 +17,13 @@ from torch.nn import functional as F
 from elmo_tasks.common.values import PositiveFloat, Probability, Size
 from elmo_tasks.modules.elmo_model import ElmoModel, Outputs, Scores, choose_texts, stack_texts
 from elmo_tasks.modules.layers import pair_features
+from elmo_tasks.modules.static_vectors import StaticVectors
 from elmo_tasks.pipeline.results import SentenceVector, TaskResult
 from elmo_tasks.sentence.metric import TasksMetric
 from elmo_tasks.sentence.reader import NO_LABEL, SentenceText, namespace_of
+
+STATIC = 0.8
+"""The best of the lengths that were tried, on the pairs of the dev data that belong together."""
 
 
 @dataclass
@@ -56,6 +60,8 @@ class SentenceModel(ElmoModel):
     dropout : probability, of the variational dropout on the token vectors with ELMo, and of the dropout on
         the inputs of the heads' layers.
     temperature : divides the cosines.
+    static_vectors : their mean in a sentence is the second part of its vector, and is not trained. It has
+        `STATIC` of the length of the first part.
     The others : see `ElmoModel`.
     """
 
@@ -70,10 +76,12 @@ class SentenceModel(ElmoModel):
         head_size: Size,
         dropout: Probability,
         temperature: PositiveFloat = 0.05,
+        static_vectors: Optional[StaticVectors] = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.temperature = temperature
+        self.static_vectors = StaticVectors() if static_vectors is None else static_vectors
         self.token_dropout = InputVariationalDropout(dropout)
         self.projection = nn.Linear(self.input_dim + self.elmo_output_dim, size)
         self.heads = nn.ModuleDict()
@@ -171,11 +179,15 @@ class SentenceModel(ElmoModel):
         vectors = outputs["vectors"]
         # (batch, labels of all sentence heads)
         scores = torch.cat([self.heads[name](vectors) for name in self.sentence_heads], dim=1)
-        rows = zip(outputs["metadata"], vectors.cpu().numpy(), scores.cpu().numpy(), strict=True)
-        return [SentenceResult(text.sentence1, vector, of_labels) for text, vector, of_labels in rows]
+        texts = [text.sentence1 for text in outputs["metadata"]]
+        # (batch, dim of the static vectors)
+        static = STATIC * vectors.norm(dim=1, keepdim=True) * F.normalize(self.static_vectors(texts), dim=1)
+        vectors = torch.cat([vectors, static], dim=1)
+        rows = zip(texts, vectors.cpu().numpy(), scores.cpu().numpy(), strict=True)
+        return [SentenceResult(tokens, vector, of_labels) for tokens, vector, of_labels in rows]
 
     def empty_result(self) -> SentenceResult:
         """Returns the result of a sentence without words."""
         labels = sum(self.vocab.get_vocab_size(name) for name in self.sentence_heads)
-        sizes = (self.projection.out_features, labels)
+        sizes = (self.projection.out_features + self.static_vectors.dim, labels)
         return SentenceResult([], *(np.zeros(size, dtype=np.float32) for size in sizes))

@@ -26,7 +26,9 @@ from elmo_tasks import Elmo, ElmoEmbedder, load
 from elmo_tasks.classification import linear
 from elmo_tasks.classification.linear import PREDICTIONS
 from elmo_tasks.common.files import bundled
+from elmo_tasks.modules.static_vectors import StaticVectors
 from elmo_tasks.pipeline.explanations import Explainer, can_explain
+from elmo_tasks.vectors.files import VectorTable, write_vectors
 from tests.conftest import TINY_ELMO
 from tests.errors import error_of, mentions
 
@@ -194,8 +196,8 @@ def test_two_classes_and_one_without_texts(tmp_path):
     assert found[:, 0].max() < 1e-6
 
 
-def make_encoder():
-    """Stands in for a trained encoder: mixes, a layer, and heads of sentences and of pairs."""
+def make_encoder(folder):
+    """Stands in for a trained encoder: mixes, a layer, heads of sentences and of pairs, static vectors."""
     elmo = Elmo(*TINY_ELMO.values(), placement="input+output")
     torch.manual_seed(0)
     for mix in elmo.mixes.values():
@@ -204,7 +206,11 @@ def make_encoder():
         name: torch.nn.Sequential(torch.nn.Dropout(), torch.nn.Linear(20, size))
         for name, size in (("a", 3), ("b_pair", 4), ("c", 2))
     }
+    words = sorted({word for _, text in TRAIN for word in text.lower().split()})
+    vectors = np.random.default_rng(13).normal(size=(len(words), 6)).astype(np.float32)
+    write_vectors(folder / "static.txt", VectorTable(words, vectors))
     return SimpleNamespace(
+        static_vectors=StaticVectors(str(folder / "static.txt")),
         elmo=elmo,
         input_dim=elmo.dim,
         projection=torch.nn.Linear(2 * elmo.dim, 20),
@@ -215,7 +221,7 @@ def make_encoder():
 
 @torch.no_grad()
 def encoded(encoder, texts):
-    """The mean word vectors and the scores of the encoder's labels."""
+    """The mean word vectors, the scores of the encoder's labels, and the mean static vectors."""
     means, scores = [], []
     for text in texts:
         elmo = encoder.elmo(encoder.elmo.padded_ids([text]))
@@ -223,12 +229,12 @@ def encoded(encoder, texts):
         vector = encoder.projection(words).amax(dim=0).relu()
         means.append(words.mean(dim=0))
         scores.append(torch.cat([encoder.heads[name].eval()(vector) for name in encoder.sentence_heads]))
-    return torch.stack(means).numpy(), torch.stack(scores).numpy()
+    return torch.stack(means).numpy(), torch.stack(scores).numpy(), encoder.static_vectors(texts).numpy()
 
 
 @pytest.mark.parametrize("pairs", [False, True])
 def test_a_sentence_encoder(tmp_path, monkeypatch, pairs):
-    encoder = make_encoder()
+    encoder = make_encoder(tmp_path)
     monkeypatch.setattr(linear, "open_archive", lambda name: SimpleNamespace(model=encoder))
     rows = [(label, *([text, DEV[i % 30][1]] if pairs else [text])) for i, (label, text) in enumerate(TRAIN)]
     text = ("a", "b") if pairs else ("a",)
@@ -239,7 +245,7 @@ def test_a_sentence_encoder(tmp_path, monkeypatch, pairs):
         def transform(self, X):  # noqa: N803
             vectors = self.scaler.transform(self.joined(X, self.means))
             size = len(encoder.projection.weight[0])
-            factors = np.repeat([0.5 / size**0.5, 0.7 / 5**0.5], [size, 5])
+            factors = np.repeat([0.5 / size**0.5, 0.7 / 5**0.5, 0.7 / 6**0.5], [size, 5, 6])
             copies = vectors.shape[1] // len(factors)
             parts = [vectors * np.tile(factors, copies) / copies**0.5]
             parts += [self.joined(X, partial(self.weights, vectorizer)) for vectorizer in self.vectorizers]

@@ -6,7 +6,9 @@ import torch
 from allennlp.common import Params
 from allennlp.data import DatasetReader
 
+from elmo_tasks.modules.static_vectors import StaticVectors
 from elmo_tasks.pipeline.trained import TrainedModel
+from elmo_tasks.vectors.files import VectorTable, write_vectors
 from tests.modules.models import build, check_gradients, indexed, tensors, tiny_elmo
 from tests.modules.numpy_reference import array, linear, relu, softmax
 from tests.pipeline.archives import predictor_of
@@ -78,6 +80,23 @@ def test_equals_numpy_one_by_one(tmp_path):
     expected = [np.mean([value for name, value in right if name == task]) for task in tasks]
     assert [metrics[f"accuracy-{task}"] for task in tasks] == pytest.approx(expected)
     assert metrics["accuracy"] == pytest.approx(np.mean(expected))
+
+
+def test_static_vectors_are_a_part_of_the_vector(tmp_path):
+    model, instances = build_tasks(tmp_path)
+    write_vectors(tmp_path / "static.txt", VectorTable(["film", "a"], np.eye(2, 5, dtype=np.float32)))
+    model.static_vectors = StaticVectors(str(tmp_path / "static.txt"))
+    with torch.no_grad():
+        outputs = model(**tensors(instances, model.vocab))
+    for (_, sentence, _, _), result in zip(RECORDS, model.results(outputs), strict=True):
+        of_layer, static = np.split(result.vector, [9])
+        if "film" in sentence:  # "A warm and clever film ."
+            expected = np.array([1 / 101, 2 / 102, 0, 0, 0])
+            expected *= 0.8 * np.linalg.norm(of_layer) / np.linalg.norm(expected)
+            np.testing.assert_allclose(static, expected, rtol=1e-4)
+        else:
+            assert not static.any()
+    assert model.empty_result().vector.shape == (14,)
 
 
 def test_every_head_learns(tmp_path):
