@@ -19,12 +19,13 @@ from allennlp.models.archival import CONFIG_NAME
 
 from benchmarks.calibration import CALIBRATIONS, calibrate
 from benchmarks.results import Results, add_results_argument, show, shown
-from benchmarks.zoo_data import ZOO, Recipe, Sentence, balanced
+from benchmarks.zoo_data import STATIC_SETTINGS, ZOO, Recipe, Sentence, balanced
 from elmo_tasks import __version__, load
 from elmo_tasks.archives.opening import TRAINED, extracted_archive, trained_archives
 from elmo_tasks.archives.slim import slim
 from elmo_tasks.commands.experiments import train_and_report
 from elmo_tasks.commands.partial_outputs import partial_file
+from elmo_tasks.commands.vectors import train_file
 from elmo_tasks.common.files import atomic_file, bundled
 from elmo_tasks.common.table import Table
 from elmo_tasks.data.input_files import read_lines
@@ -63,6 +64,9 @@ class Zoo:
         )
         config = _config(name) | {"train_data_path": train, "validation_data_path": dev}
         config["model"]["elmo"]["activations"] = str(folder / "activations")
+        if recipe.static_text is not None:
+            file = _static_vectors(recipe.static_text(arguments.data), folder)
+            config["model"]["static_vectors"] = {"pretrained_file": file}
         config["trainer"]["checkpointer"]["save_every_num_seconds"] = SECONDS_OF_CHECKPOINTS
         runs = plan(config, {"model": {}}, seeds=arguments.seeds, folder=folder)
         train_and_report(runs, jobs=1, packages=[])
@@ -265,6 +269,15 @@ def _files(recipe: Recipe, paths: list[Path], made: Path) -> str | list[str]:
 
 def as_lines(sentence: Sentence) -> str:
     return "".join(f"{word}\t{tag}\n" for word, tag in sentence)
+
+
+def _static_vectors(lines: Iterable[str], folder: Path) -> str:
+    """Trains them, unless a killed command has done so."""
+    vectors = folder / "static.txt.gz"
+    if not vectors.exists():
+        text = _write(lines, folder / "static_text.txt")
+        train_file("word2vec", text, vectors, lowercase=True, **STATIC_SETTINGS)
+    return str(vectors)
 
 
 def _write(records: Iterable[str], path: Path) -> str:

@@ -9,6 +9,7 @@ from itertools import groupby, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import spacy
 from sklearn.cluster import MiniBatchKMeans
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
@@ -264,6 +265,28 @@ def sentence_records(data: Path, part: str) -> Records:
                 yield {"task": "valence", "sentence": text, "gold_label": label}
 
 
+STATIC_SOURCES = (*NEIGHBOURS, "gmb_voa", "tatoeba", "un_debates")
+STATIC_SETTINGS: dict[str, Any] = {"dim": 100, "window": 10, "min_count": 15, "subsample": 1e-4, "epochs": 5}
+"""Of word2vec, in lower case."""
+
+
+def static_text(data: Path) -> Iterator[str]:
+    """Yields the text of the static vectors of `sentence`, a sentence a line, with blanks between words."""
+    rules = spacy.blank("en")
+    texts: dict[str, None] = {}
+    for file in INFERENCE:
+        for record in read_records(data / file.format("train")):
+            texts |= dict.fromkeys(record.values[name] for name in ("sentence1", "sentence2"))
+    for names, _ in OPINION_TASKS.values():
+        for name in names:
+            for record in read_records(data / SENTIMENT.format(name, "train")):
+                texts[record.values["sentence"]] = None
+    for text in texts:
+        yield " ".join(token.text for token in rules(text) if not token.is_space)
+    for name in STATIC_SOURCES:
+        yield from (line.strip() for _, line in read_lines(data / SOURCE.format(name)) if line.strip())
+
+
 def neighbours(data: Path, name: str, most: int) -> list[tuple[str, str, str]]:
     """
     Returns two sentences in a row, of 7 to 37 words each, and the text of their document, at most four times
@@ -353,6 +376,8 @@ class Recipe(NamedTuple):
     """Yields the records of the part `train` or `dev` of the folder, if one file is made of all."""
     last: tuple[str, ...] = ()
     """Files that the model is then trained on alone, by `NAME_last.jsonnet`."""
+    static_text: Callable[[Path], Iterator[str]] | None = None
+    """Yields the text from which the model's static vectors are trained first, by `STATIC_SETTINGS`."""
 
 
 OPEN_GENRES = (
@@ -422,6 +447,7 @@ ZOO = {
         ),
         (),
         records=sentence_records,
+        static_text=static_text,
     ),
     "coref": Recipe((*ONTOGUM, "coref_litbank/train"), ("coref_ontogum/dev",), last=ONTOGUM),
     "sst": Recipe(("sst5/train.txt",), ("sst5/dev.txt",)),
