@@ -107,7 +107,8 @@ def test_published_shapes_without_a_hint(capsys, tmp_path, content, task, keys, 
         ({"a": ",word1,word2,similarity\n0,gem,jewel,3.94\n1,car,automobile,3.92\n"}, "similarity", 2),
         (
             {
-                "a": '{"task": "a", "sentence": "b", "label": "c"}\n{"task": "d", "sentence1": "e", "sentence2": "f"}\n'
+                "a": '{"task": "a", "sentence": "b", "label": "c"}\n'
+                '{"task": "d", "sentence1": "e", "sentence2": "f"}\n'
             },
             "sentences of several tasks",
             2,
