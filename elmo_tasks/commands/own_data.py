@@ -172,8 +172,8 @@ class TrainOnOwnData(Verb):
         if self._has_bundled_bilm and (known := _known_to_bilm(inspection.texts.first)) < _ENGLISH:
             yield (
                 f"  odd: {known:.0%} of the words are in the vocabulary of the biLM, which has read English; "
-                "docs/languages.md names biLMs for other languages, for --weight-file, and --no-elmo trains without "
-                "one"
+                "docs/languages.md names biLMs for other languages, for --weight-file, and --no-elmo trains "
+                "without one"
             )
         if self.dev is None and not has_epochs:
             return
