@@ -13,6 +13,7 @@ from allennlp.common import logging as common_logging
 from allennlp.common.checks import ConfigurationError
 from allennlp.common.tqdm import Tqdm
 from allennlp.common.util import install_sigterm_handler
+from allennlp.training.callbacks import WandBCallback
 
 from elmo_tasks.common import progress
 from elmo_tasks.compat import command
@@ -71,6 +72,15 @@ def test_faults_of_the_program_keep_their_traceback(capsys):
     shown = capsys.readouterr().err.rstrip().splitlines()
     assert not shown[0].startswith("error: ")
     assert "a fault" in shown[-1]
+
+
+def test_a_callback_whose_package_is_missing(in_command, capsys, monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(ModuleNotFoundError) as caught:
+        WandBCallback(str(tmp_path)).on_start(None)
+    sys.excepthook(caught.type, caught.value, caught.tb)
+    assert mentions(capsys.readouterr().err.splitlines()[-1], "error: ", "wandb")
 
 
 def test_sigterm_is_no_error_of_a_line(in_command):
