@@ -129,11 +129,13 @@ def test_a_file_has_no_lines_of_short_work(in_command, capsys):
 
 
 def test_a_file_has_lines_of_a_long_one(in_command, capsys, monkeypatch):
-    monkeypatch.setattr(progress, "LINE_SECONDS", 0)
-    for _ in Tqdm.tqdm(range(2), desc="counting", leave=False):
-        pass
-    lines = capsys.readouterr().err.splitlines()
-    assert [line[:13] for line in lines] == ["counting:   0", "counting:  50", "counting: 100"]
+    monkeypatch.setattr(progress, "FIRST_LINE_SECONDS", 0)
+    for seconds, shown in ((0, ["  0", " 50", "100"]), (300, ["  0"])):
+        monkeypatch.setattr(progress, "LINE_SECONDS", seconds)
+        for _ in Tqdm.tqdm(range(2), desc="counting", leave=False):
+            pass
+        lines = capsys.readouterr().err.splitlines()
+        assert [line[:13] for line in lines] == [f"counting: {each}" for each in shown]
 
 
 BOTH = {"training_loss": 22.068, "validation_f1": 0.65214, "best_epoch": 1, "best_validation_f1": 0.7}
