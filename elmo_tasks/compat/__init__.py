@@ -54,6 +54,7 @@ OF_COMMAND = (
     command.name_missing_package,
     command.suggest_names,
     command.tell_how_training_ends,
+    command.drop_false_alarms,
     command.let_predict_take_its_options,
     command.read_overrides,
     command.name_what_is_wrong_in_configs,

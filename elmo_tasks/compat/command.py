@@ -35,6 +35,7 @@ from allennlp.common import params as params_module
 from allennlp.common import tqdm as common_tqdm
 from allennlp.common.checks import ConfigurationError
 from allennlp.common.util import is_distributed
+from allennlp.data import vocabulary
 from allennlp.models.archival import CONFIG_NAME
 from allennlp.training import GradientDescentTrainer, TrainerCallback, gradient_descent_trainer
 
@@ -195,6 +196,16 @@ def _finish(stock: Callable[..., None], self: TrainModel, metrics: dict[str, Any
     if (instances := getattr(loader, "_instances", None)) and not is_distributed():
         metrics[_VALIDATED] = len(instances)
     stock(self, metrics)
+
+
+def drop_false_alarms() -> None:
+    """`train` warns of a vocabulary that the same run has written, and of `patience: null` in its config."""
+    for module in (vocabulary, gradient_descent_trainer):
+        replace(module.logger, "filters", [_is_alarm])
+
+
+def _is_alarm(record: logging.LogRecord) -> bool:
+    return not re.search("^vocabulary .* is not empty|patience was set to None", str(record.msg))
 
 
 @contextmanager
