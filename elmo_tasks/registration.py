@@ -18,6 +18,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -106,6 +107,8 @@ class _Loader(Loader):
         module.__loader__ = module.__spec__.loader = self._loader  # type: ignore[union-attr]
         with _importing():
             self._loader.exec_module(module)
+        if package == "elmo_tasks" and hasattr(module, "__path__"):
+            vars(module).setdefault("__getattr__", partial(_name_the_module, name))
         if is_light:
             return
         if name == SUITE:
@@ -116,6 +119,15 @@ class _Loader(Loader):
                     other.__class__ = ModuleType  # type: ignore[assignment]
         elif type(module) is ModuleType:
             module.__class__ = _Waiting
+
+
+def _name_the_module(package: str, name: str) -> Any:
+    """Raises the error of a name that a package lacks, with its module: version 0.4 had it in the package."""
+    for place, module in list(sys.modules.items()):
+        value = vars(module).get(name) if place.startswith(f"{package}.") else None
+        if isinstance(value, type) and value.__module__ == place:
+            raise ImportError(f"{name} is not in {package}, but in {place}", name=package)
+    raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
 
 class _Waiting(ModuleType):

@@ -71,4 +71,6 @@ def test_cards(name, allennlp):
     path = MODELS[name]
     assert path.stat().st_size < 4_000_000
     assert set(trained_card(name)) - {"examples"} == {"task", "data", "licence", "score", "unseen", "limits"}
-    assert f"elmo:{name}" in allennlp("elmo", "models")
+    shown = allennlp("elmo", "models").splitlines()
+    assert f"elmo:{name}" in shown
+    assert max(map(len, shown)) <= 80

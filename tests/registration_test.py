@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from importlib import import_module
 
 import pytest
 import torch
@@ -50,6 +51,7 @@ print(Predictor.from_path({str(tmp_path / "run")!r}).predict('Ana flew to Lisbon
 def test_the_suite_is_registered_by_a_package_of_it():
     first = """
 import sys
+from importlib import import_module
 from elmo_tasks import Elmo
 assert "allennlp" not in sys.modules
 from elmo_tasks.elmo import token_embedder
@@ -136,6 +138,7 @@ vectors.append(elmo(ids).input)
 def test_the_light_core_without_allennlp(tmp_path):
     done = fresh.run(f"""
 import sys
+from importlib import import_module
 sys.modules["allennlp"] = None
 from elmo_tasks import ElmoEmbedder
 {TRAINED}
@@ -176,3 +179,19 @@ def test_names_that_are_not_there():
         elmo_tasks.no_such_name  # noqa: B018
     with pytest.raises(AttributeError, match=r"'elmo_tasks.elmo'.*'no_such_name'"):
         elmo_tasks.elmo.no_such_name  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("package", "name", "module"),
+    [
+        ("ner", "NerReader", "reader"),
+        ("coref", "CorefScores", "metric"),
+        ("modules", "EnsembleModel", "elmo_model"),
+        ("training", "ElmoBucketSampler", "sampling"),
+    ],
+)
+def test_names_that_packages_had_in_version_0_4(package, name, module):
+    for first in ("", "import allennlp.models; "):
+        done = fresh.run(f"{first}from elmo_tasks.{package} import {name}")
+        assert mentions(done.stderr, "ImportError: ", name, f"elmo_tasks.{package}.{module}")
+    assert not hasattr(import_module(f"elmo_tasks.{package}"), f"{name}s")

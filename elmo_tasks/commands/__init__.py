@@ -20,33 +20,15 @@ from elmo_tasks.commands.results import Report
 from elmo_tasks.commands.serve import Serve
 from elmo_tasks.commands.vectors import VECTOR_VERBS
 
-VERBS: tuple[type[Verb] | VerbGroup, ...] = (
-    Embed,
-    Calibrate,
-    Export,
-    Ensemble,
-    Confusion,
-    Errors,
-    Explain,
-    Predict,
-    Serve,
-    Inspect,
-    Intrinsic,
-    Neighbors,
-    Similar,
-    PROBE,
-    Mix,
-    Models,
-    Classify,
-    Tag,
-    Slim,
-    VECTOR_VERBS,
-    Compare,
-    Ablate,
-    Report,
-    SquadPredictions,
-    Doctor,
-)
+VERBS: dict[str, tuple[type[Verb] | VerbGroup, ...]] = {
+    "Use a model": (Models, Predict, Serve, Explain, SquadPredictions),
+    "Train on your own data": (Inspect, Classify, Tag),
+    "Judge and compare models": (Errors, Confusion, Mix, Compare, Ablate, Report),
+    "Vectors of texts and words": (Embed, Similar, Neighbors, VECTOR_VERBS, Intrinsic, PROBE),
+    "Make files of models": (Ensemble, Slim, Export, Calibrate),
+    "This installation": (Doctor,),
+}
+"""The verbs by their purpose."""
 
 
 @Subcommand.register("elmo")
@@ -57,8 +39,8 @@ class ElmoGroup(Subcommand):
         group = VerbGroup(
             name=self.name,
             help="Vectors, biLMs, archives, data, experiments, a service.",
-            description="The verbs of elmo_tasks: vectors, biLMs, archives, data, experiments, a service.",
-            title="Verbs",
+            description="The verbs of elmo_tasks.",
+            metavar="VERB",
             verbs=VERBS,
         )
         return group.add_parser(parser)

@@ -3,6 +3,7 @@
 import os
 from itertools import product
 from pathlib import Path
+from textwrap import fill
 
 from allennlp.common.checks import ConfigurationError
 from allennlp.data.data_loaders import MultiProcessDataLoader
@@ -11,6 +12,7 @@ from allennlp.models.archival import Archive
 
 from elmo_tasks import __version__
 from elmo_tasks.archives.opening import (
+    TRAINED,
     archive_errors,
     extracted_archive,
     packed_archive,
@@ -154,6 +156,17 @@ def draw_confusion(labels: list[str], metrics: dict[str, float], path: Path) -> 
     save(figure, path)
 
 
+_FACTS = {
+    "task": "task",
+    "dev": "score",
+    "unseen text": "unseen",
+    "trained on": "data",
+    "licence": "licence",
+    "size": "size",
+}
+"""The facts of a model that comes trained, in their order, by what they are called."""
+
+
 class Models(Verb):
     name = "models"
     help = "The models that come trained."
@@ -161,14 +174,15 @@ class Models(Verb):
         of an archive for each command, and `elmo_tasks.load("NAME")` opens it in Python."""
 
     def run(self) -> None:
-        table = Table(
-            ("name", "task", "trained on", "licence of the text", "score on dev", "on unseen text", "MB")
-        )
-        for name, path in trained_archives().items():
-            card = trained_card(name)
-            size = f"{path.stat().st_size / 1e6:.1f}"
-            table.add(f"elmo:{name}", *map(card.get, ("task", "data", "licence", "score", "unseen")), size)
-        print(table.markdown() if table.rows else "no models are installed: pip install elmo_tasks[models]")
+        archives = trained_archives()
+        for name, path in archives.items():
+            print(f"{TRAINED}{name}")
+            facts = {"size": f"{path.stat().st_size / 1e6:.1f} MB", **trained_card(name)}
+            for title, key in _FACTS.items():
+                print(fill(facts[key], 79, initial_indent=f"  {title:13}", subsequent_indent=15 * " "))
+            print()
+        if not archives:
+            print("no models are installed: pip install elmo_tasks[models]")
 
 
 class Slim(Verb):

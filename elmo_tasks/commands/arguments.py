@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
-from itertools import islice, starmap
+from itertools import chain, islice, starmap
 from pathlib import Path
 
 import torch
@@ -17,6 +17,7 @@ from allennlp.common.checks import ConfigurationError
 from elmo_tasks.commands.base import ArgumentGroup, DeviceName, Input, Positive, Seed, device_option, option
 from elmo_tasks.commands.partial_outputs import PARTIAL
 from elmo_tasks.common.files import STDIN
+from elmo_tasks.common.text_checks import CHECKED
 from elmo_tasks.data.input_files import (
     InputError,
     check_found,
@@ -26,7 +27,7 @@ from elmo_tasks.data.input_files import (
     shorten,
 )
 from elmo_tasks.data.text_stream import read_fasta
-from elmo_tasks.data.tokenization import raw_word, tokenizer, tokenizer_of_script
+from elmo_tasks.data.tokenization import first_raw_word, tokenizer, tokenizer_of_script
 from elmo_tasks.elmo import FrozenBiLm, LstmState
 from elmo_tasks.elmo.files import move_to, read_chosen_bilm, read_initial_state
 from elmo_tasks.elmo.inference import PRECISIONS
@@ -92,18 +93,17 @@ def copy_corpus(
     return corpus
 
 
-def _warning_of_raw_text(lines: Iterable[SourceLine]) -> Iterator[SourceLine]:
-    warned = False
-    for line in lines:
-        if not warned and (word := raw_word(line.text)) is not None:
-            warned = True
-            choice = "characters" if tokenizer_of_script(word) == "characters" else "LANGUAGE"
-            print(
-                f"warning: {line.where}, line {line.line_number}: {shorten(word)!r} is read as one token; "
-                f"`embed --tokenize {choice}` splits raw text",
-                file=sys.stderr,
-            )
-        yield line
+def _warning_of_raw_text(lines: Iterator[SourceLine]) -> Iterator[SourceLine]:
+    first_lines = list(islice(lines, CHECKED))
+    if (raw := first_raw_word(line.text for line in first_lines)) is not None:
+        line, word = first_lines[raw[0]], raw[1]
+        choice = "characters" if tokenizer_of_script(word) == "characters" else "LANGUAGE"
+        print(
+            f"warning: {line.where}, line {line.line_number}: {shorten(word)!r} is read as one token; "
+            f"`embed --tokenize {choice}` splits raw text",
+            file=sys.stderr,
+        )
+    return chain(first_lines, lines)
 
 
 def _lines(

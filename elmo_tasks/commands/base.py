@@ -114,22 +114,27 @@ class Verb(ArgumentGroup, ABC):
 @dataclass(frozen=True, kw_only=True)
 class VerbGroup:
     """
-    A verb that consists of verbs, such as `probe pos` and `probe wsd`. `title` is the heading of their list,
-    a plural; its singular in capitals is the metavar.
+    A verb that consists of verbs, such as `probe pos` and `probe wsd`, by the headings of their lists. Alone
+    it shows the lists.
     """
 
     name: str
     help: str
     description: str
-    title: str
-    verbs: "tuple[Union[type[Verb], VerbGroup], ...]"
+    metavar: str
+    verbs: "dict[str, tuple[Union[type[Verb], VerbGroup], ...]]"
 
     def add_parser(self, parsers: Subparsers) -> argparse.ArgumentParser:
         parser = parsers.add_parser(self.name, description=self.description, help=self.help)
-        metavar = self.title.removesuffix("s").upper()
-        of_verbs = parser.add_subparsers(title=self.title, metavar=metavar, required=True)
-        for verb in self.verbs:
-            verb.add_parser(of_verbs)
+        about = f"one of those below; `%(prog)s {self.metavar} --help` describes it"
+        of_verbs = parser.add_subparsers(metavar=self.metavar, help=about)
+        listed = of_verbs._choices_actions
+        for heading, verbs in self.verbs.items():
+            for verb in verbs:
+                verb.add_parser(of_verbs)
+            parser.add_argument_group(heading)._group_actions += listed
+            listed.clear()
+        parser.set_defaults(func=lambda namespace: parser.exit(2, parser.format_help()))
         return parser
 
 

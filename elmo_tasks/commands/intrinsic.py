@@ -217,8 +217,8 @@ PROBE = VerbGroup(
     description="""Trains a simple classifier on the frozen vectors of TRAIN, and reports its accuracy on DEV:
         for each layer of a biLM, their average, given mixes and static vectors, and for a baseline that
         needs no vectors.""",
-    title="Probes",
-    verbs=(TagProbe, SensesProbe, UseProbe),
+    metavar="PROBE",
+    verbs={"Probes": (TagProbe, SensesProbe, UseProbe)},
 )
 
 

@@ -1,11 +1,13 @@
 """The verbs `classify` and `tag`, which train a model on one's own data."""
 
 import json
+import logging
 import re
 import shlex
 import shutil
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import fields
 from itertools import chain
@@ -32,6 +34,7 @@ from elmo_tasks.commands.inspect import (
     find_readings,
     read_best,
     read_with,
+    reader_class,
     text_option,
 )
 from elmo_tasks.common.files import bundled
@@ -92,7 +95,8 @@ class TrainOnOwnData(Verb):
         print("\n".join(description(self.train, inspection)), flush=True)
         if about := list(self._about_dev(inspection)):
             print("\n".join(about), flush=True)
-        predictions = self.train_models(inspection)
+        with _without_warnings(logging.getLogger(reader_class(self.task).__module__)):
+            predictions = self.train_models(inspection)
         results = list(map(json.loads, predictions.read_text(encoding="utf-8").splitlines()))
         print("\nPredictions:")
         for result in results[:_EXAMPLES]:
@@ -325,6 +329,20 @@ class Classify(TrainOnOwnData):
         if "labels" in result:
             return f"{', '.join(result['labels']) or 'no label'}: {' | '.join(texts)}"
         return f"{result['label']} ({max(result['probabilities'].values()):.2f}): {' | '.join(texts)}"
+
+
+@contextmanager
+def _without_warnings(logger: logging.Logger) -> Iterator[None]:
+    """Leaves out warnings of a reader about data that are read again: the inspection has shown them."""
+
+    def is_shown(record: logging.LogRecord) -> bool:
+        return record.levelno != logging.WARNING
+
+    logger.addFilter(is_shown)
+    try:
+        yield
+    finally:
+        logger.removeFilter(is_shown)
 
 
 def _known_to_bilm(texts: Iterable[str]) -> float:

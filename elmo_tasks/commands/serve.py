@@ -1,5 +1,6 @@
 """`allennlp elmo serve`: archives as a service over HTTP."""
 
+import errno
 import re
 import socket
 import sys
@@ -13,7 +14,17 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.common.util import install_sigterm_handler
 
 from elmo_tasks.commands.arguments import VectorArguments
-from elmo_tasks.commands.base import ArgumentGroup, Input, Positive, Verb, number, option, positional, titled
+from elmo_tasks.commands.base import (
+    ArgumentGroup,
+    Input,
+    Positive,
+    Verb,
+    flag,
+    number,
+    option,
+    positional,
+    titled,
+)
 from elmo_tasks.common.errors import errors_as
 from elmo_tasks.common.machine import chosen_device, gpu_index
 from elmo_tasks.common.strict_params import ConfigError
@@ -97,11 +108,13 @@ class Serve(Verb):
     min_probability: float = option(
         "leave out labels, entities and answers with a lower probability", 0.0, metavar="P"
     )
+    access_log: bool = flag("print a line for each request, with the text that a link to the page holds")
     ray: ReplicaArguments = titled("Ray (the extra ray)")
     limits: LimitArguments = titled("limits")
     page: PageArguments = titled("the tab ELMo of the page")
 
     def run(self) -> None:
+        print(f"loading {', '.join(self.archives) or 'the models that come trained'}", file=sys.stderr)
         with _extra("serve"):
             from elmo_tasks.page.app import Page
             from elmo_tasks.serving.app import create_app, make_server
@@ -113,9 +126,8 @@ class Serve(Verb):
                 raise ConfigurationError(f"{self.token_file} {problem}")
         limits = Limits(**asdict(self.limits))
         install_sigterm_handler()
-        family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
         with (
-            socket.create_server((self.host, self.port), family=family, backlog=1024) as listening,
+            self._listening() as listening,
             self._models(limits, listening.getsockname()[:2]) as (models, tabs),
         ):
             app = create_app(models, limits=limits, token=token)
@@ -128,7 +140,16 @@ class Serve(Verb):
                 )
             print(f"{address(host, port)}/ is the page: {', '.join(models)}", flush=True)
             print(f"{address(host, port)}/docs says how programs ask", flush=True)
-            make_server(app, limits).run(sockets=[listening])
+            make_server(app, limits, access_log=self.access_log).run(sockets=[listening])
+
+    def _listening(self) -> socket.socket:
+        family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
+        try:
+            return socket.create_server((self.host, self.port), family=family, backlog=1024)
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise
+            raise ConfigError(f"port {self.port} is in use", remedy="--port takes another one") from error
 
     @contextmanager
     def _models(

@@ -147,6 +147,6 @@ VECTOR_VERBS = VerbGroup(
         that a biLM gives its words, and writes them as text, as word2vec does. The key pretrained_file of an
         embedding, the key input_vectors of elmo_bilm, the option --vectors of other verbs and gensim read
         them.""",
-    title="Methods",
-    verbs=(Word2Vec, Svd, ElmoVectors),
+    metavar="METHOD",
+    verbs={"Methods": (Word2Vec, Svd, ElmoVectors)},
 )

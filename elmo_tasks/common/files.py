@@ -26,7 +26,7 @@ from typing import Any, BinaryIO, NoReturn, cast
 
 from filelock import FileLock
 
-from elmo_tasks.common.errors import ElmoError, FilePath
+from elmo_tasks.common.errors import ElmoError, FilePath, nearest_name
 
 _PACKAGE = Path(__file__).parents[1]
 _BUNDLED = ("fixtures", "pretrained", "training_configs")
@@ -55,6 +55,13 @@ def local_or_bundled(path: FilePath) -> str:
     if text.partition("/")[0] in _BUNDLED and not os.path.exists(text) and (inside := bundled(text)).exists():
         return str(inside)
     return text
+
+
+def did_you_mean_config(path: FilePath) -> str:
+    """Suggests, for a path that does not exist, a config of the project."""
+    configs = bundled("training_configs")
+    nearest = nearest_name(Path(path).stem, (config.stem for config in configs.glob("*.jsonnet")))
+    return f"; did you mean '{configs.name}/{nearest}.jsonnet'?" if nearest else ""
 
 
 def open_input(path: FilePath) -> BufferedReader:

@@ -1,6 +1,7 @@
 """Progress bars for work that takes longer than two seconds, and durations in words. It needs no AllenNLP."""
 
 import sys
+import time
 from collections.abc import Iterable
 from threading import RLock
 from typing import Any
@@ -8,8 +9,9 @@ from typing import Any
 from tqdm import tqdm
 
 DELAY_SECONDS = 2
+FIRST_LINE_SECONDS = 30
 LINE_SECONDS = 300
-"""If the output is not a terminal, the bar is printed as a line at this interval."""
+"""If the output is not a terminal, the bar is a line after the first time, and then at this interval."""
 
 
 class _Bar(tqdm):
@@ -42,13 +44,17 @@ def log_options() -> dict[str, Any]:
         return {"disable": True}
     if sys.stderr.isatty() or "ipykernel" in sys.modules:
         return {}
-    return {"file": _Lines(), "mininterval": LINE_SECONDS, "delay": LINE_SECONDS}
+    return {"file": _Lines(), "mininterval": FIRST_LINE_SECONDS, "delay": FIRST_LINE_SECONDS}
 
 
 class _Lines:
+    _next = 0.0
+
     def write(self, text: str) -> None:
-        if line := text.replace("\x1b[A", "").strip():
+        line, now = text.replace("\x1b[A", "").strip(), time.monotonic()
+        if line and now >= self._next:
             sys.stderr.write(f"{line}\n")
+            self._next = now + LINE_SECONDS
 
     def flush(self) -> None:
         sys.stderr.flush()

@@ -17,7 +17,7 @@ import shlex
 import sys
 import tarfile
 import time
-from argparse import ArgumentParser, Namespace
+from argparse import Action, ArgumentError, ArgumentParser, Namespace
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -37,12 +37,13 @@ from allennlp.common import params as params_module
 from allennlp.common import tqdm as common_tqdm
 from allennlp.common.checks import ConfigurationError
 from allennlp.common.util import is_distributed
+from allennlp.data import vocabulary
 from allennlp.models import archival
 from allennlp.models.archival import CONFIG_NAME
 from allennlp.training import GradientDescentTrainer, TrainerCallback, gradient_descent_trainer
 
 from elmo_tasks.common import progress
-from elmo_tasks.common.errors import ElmoError, did_you_mean_path
+from elmo_tasks.common.errors import ElmoError, did_you_mean, did_you_mean_path
 from elmo_tasks.common.progress import duration
 from elmo_tasks.common.strict_params import ConfigError, jsonnet_errors
 from elmo_tasks.common.table import Table
@@ -94,11 +95,37 @@ def compare_whole_numbers(
 
 @around(evaluate, "evaluate_from_archive")
 def print_metrics(stock: Callable[..., dict[str, Any]], *args: Any, **options: Any) -> dict[str, Any]:
-    """`allennlp evaluate` does not show the metrics that no file takes."""
+    """`allennlp evaluate` does not show its metrics."""
     metrics = stock(*args, **options)
-    if options.get("metrics_output_file") is None:
-        print(json.dumps(metrics, indent=2))
+    print(json.dumps(metrics, indent=2))
     return metrics
+
+
+def suggest_names() -> None:
+    """A misspelt command or registered name is answered by a list of all."""
+    replace(commands.ArgumentParserWithDefaults, "_check_value", _check_value)
+    wrap(Params, "pop_choice", _pop_choice)
+
+
+def _check_value(self: ArgumentParser, action: Action, value: Any) -> None:
+    try:
+        ArgumentParser._check_value(self, action, value)
+    except ArgumentError as error:
+        if hint := did_you_mean(value, action.choices or ()):
+            error.message = f"{value!r} is none of the choices{hint}"
+        raise
+
+
+def _pop_choice(
+    stock: Callable[..., Any], self: Params, key: str, choices: list[Any], *args: Any, **options: Any
+) -> Any:
+    name = self.get(key)
+    try:
+        return stock(self, key, choices, *args, **options)
+    except ConfigurationError as error:
+        if hint := did_you_mean(str(name), choices):
+            raise ConfigError(f"{name!r} is not registered{hint}", key=f"{self.history}{key}") from error
+        raise
 
 
 @around(commands, "import_module_and_submodules")
@@ -180,6 +207,16 @@ def _finish(stock: Callable[..., None], self: TrainModel, metrics: dict[str, Any
     if (instances := getattr(loader, "_instances", None)) and not is_distributed():
         metrics[_VALIDATED] = len(instances)
     stock(self, metrics)
+
+
+def drop_false_alarms() -> None:
+    """`train` warns of a vocabulary that the same run has written, and of `patience: null` in its config."""
+    for module in (vocabulary, gradient_descent_trainer):
+        replace(module.logger, "filters", [_is_alarm])
+
+
+def _is_alarm(record: logging.LogRecord) -> bool:
+    return not re.search("^vocabulary .* is not empty|patience was set to None", str(record.msg))
 
 
 @contextmanager
@@ -305,11 +342,13 @@ def _note_block(
 def error_of_block(error: BaseException) -> BaseException:
     """
     Returns the error of AllenNLP or PyTorch about a block of a config as a `ConfigError` with the key of the
-    block; other errors, such as those of data, unchanged.
+    block, and that of a package which AllenNLP misses; other errors, such as those of data, unchanged.
     """
     block = getattr(error, "block_of_config", "")
     frames = [frame for frame, _ in walk_tb(error.__traceback__)]
     source = frames[-1].f_globals.get("__name__", "") if frames else ""
+    if isinstance(error, ModuleNotFoundError) and source.startswith("allennlp."):
+        return ConfigurationError(f"{source} needs the package {error.name}, which is not installed")
     in_data = any(frame.f_code.co_name == "iter_instances" for frame in frames)
     if not block or in_data or not source.startswith(("allennlp.", "torch.optim.")):
         return error

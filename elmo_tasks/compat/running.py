@@ -35,7 +35,8 @@ from allennlp.training.learning_rate_schedulers import ReduceOnPlateauLearningRa
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from elmo_tasks.archives.trust import is_opening_untrusted, refuse_to_fetch
-from elmo_tasks.common.files import local_or_bundled
+from elmo_tasks.common.errors import did_you_mean_path
+from elmo_tasks.common.files import did_you_mean_config, local_or_bundled
 from elmo_tasks.common.machine import end_with_parent
 
 logger = logging.getLogger(__name__)
@@ -282,4 +283,9 @@ def read_local_configs(
 ) -> str:
     """A config in a file imports the clients of all stores, and one of the project is not found by name."""
     path = local_or_bundled(path)
-    return path if os.path.exists(path) else stock(path, *args, **options)
+    if os.path.exists(path):
+        return path
+    try:
+        return stock(path, *args, **options)
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f"{error}{did_you_mean_path(path) or did_you_mean_config(path)}") from error

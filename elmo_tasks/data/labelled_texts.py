@@ -49,8 +49,6 @@ from elmo_tasks.data.input_files import (
 from elmo_tasks.data.reader import TaskReader
 from elmo_tasks.data.tally import Tally
 
-logger = logging.getLogger(__name__)
-
 _INSTANCES = "instances"
 _RECORDS_WITH_COLUMNS = 100
 """The records that tell which columns hold texts."""
@@ -212,7 +210,8 @@ class LabelledTextReader(TaskReader):
         of_classes = [file for file in files if (label_file if format == "label_files" else class_of)(file)]
         of_classes = of_classes or files
         if others := sorted({*files}.difference(of_classes, map(label_file, files))):
-            logger.warning("%s: %d files left out, of no class, such as %s", path, len(others), others[0])
+            problem = "%s: %d files left out, of no class, such as %s"
+            logging.getLogger(type(self).__module__).warning(problem, path, len(others), others[0])
         return of_classes
 
     def _files(

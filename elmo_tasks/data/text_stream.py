@@ -15,7 +15,7 @@ from elmo_tasks.common.errors import FilePath
 from elmo_tasks.common.text_checks import CHECKED
 from elmo_tasks.data.input_files import InputError, read_sentences, shorten
 from elmo_tasks.data.reader import text_fields
-from elmo_tasks.data.tokenization import RenewedPipeline, language_rules, raw_word
+from elmo_tasks.data.tokenization import RenewedPipeline, first_raw_word, language_rules
 
 logger = logging.getLogger(__name__)
 
@@ -45,13 +45,12 @@ def file_sentences(
     for file in files:
         lines = read_sentences(file, max_bytes=MAX_LINE, warn=warn)
         first_lines = list(islice(lines, CHECKED))
-        raw_words = [raw_word(line) for _, line in first_lines if line.strip()]
-        if 2 * raw_words.count(None) < len(raw_words):
+        if (raw := first_raw_word(line for _, line in first_lines)) is not None:
             warn(
                 "%s: %r and other texts are read as one word each; put blanks between tokens, or set "
                 "running_text: true",
                 str(file),
-                shorten(next(filter(None, raw_words))),
+                shorten(raw[1]),
             )
         empty = True
         for _, line in chain(first_lines, lines):

@@ -173,7 +173,17 @@ def tokenizer_of_texts(texts: Sequence[str]) -> str | None:
     return "characters" if is_raw and tokenizer_of_script(text) == "characters" else None
 
 
-def raw_word(line: str) -> str | None:
+def first_raw_word(lines: Iterable[str]) -> tuple[int, str] | None:
+    """
+    Returns the first word that shows that a text is not tokenised, and the index of its line, or `None`. More
+    than half of the lines show it: a single one may end in an abbreviation.
+    """
+    words = [(index, _raw_word(line)) for index, line in enumerate(lines) if line.strip()]
+    raw = [(index, word) for index, word in words if word is not None]
+    return raw[0] if 2 * len(raw) > len(words) else None
+
+
+def _raw_word(line: str) -> str | None:
     """
     Returns a word that shows that a line is not tokenised, or `None`. It is a word with punctuation at its
     end, or the longest word in a script without blanks.

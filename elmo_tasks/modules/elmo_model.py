@@ -77,10 +77,7 @@ class TaskModel(StrictParams, Model):
         except (TypeError, AttributeError) as error:
             if self.first.has_fields(fields):
                 raise
-            raise ConfigurationError(
-                f"{type(self.first).__name__} needs the fields of its own dataset reader, "
-                f"{self.first.default_predictor!r}; the batch has {', '.join(sorted(fields))}"
-            ) from error
+            raise ConfigurationError(self.first.needed_reader) from error
 
 
 class ElmoModel(TaskModel):
@@ -143,8 +140,13 @@ class ElmoModel(TaskModel):
         """Returns the labels in the order of their ids; `ConfigurationError` if there are none."""
         names = list(self.vocab.get_index_to_token_vocabulary("labels").values())
         if not names:
-            raise ConfigurationError("the vocabulary has no labels: it was not made from labelled data")
+            raise ConfigurationError(f"the vocabulary has no labels; {self.needed_reader}, and labelled data")
         return names
+
+    @property
+    def needed_reader(self) -> str:
+        """Says which dataset reader makes the instances of the model: it has the name of the predictor."""
+        return f"{type(self).__name__} needs the dataset reader {self.default_predictor!r}"
 
     @property
     def first(self) -> "ElmoModel":

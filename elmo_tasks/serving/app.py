@@ -14,6 +14,7 @@ import time
 from base64 import b64decode
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from copy import deepcopy
 from functools import partial
 from typing import Any, TypeVar, cast
 
@@ -260,15 +261,19 @@ _WAITING = 1024
 """The connections that the system keeps until they are accepted."""
 
 
-def make_server(app: ASGIApp, limits: Limits) -> uvicorn.Server:
+def make_server(app: ASGIApp, limits: Limits, *, access_log: bool = False) -> uvicorn.Server:
+    """Returns a server of the app, which logs each request if `access_log`."""
+    log = deepcopy(uvicorn.config.LOGGING_CONFIG)
+    log["formatters"]["access"]["fmt"] = '%(asctime)s %(client_addr)s "%(request_line)s" %(status_code)s'
+    log["loggers"]["uvicorn.error"]["level"] = "WARNING"
     config = uvicorn.Config(
         app,
         http=cast(Any, partial(BoundedProtocol, limits, _ClosedConnections())),
         ws="none",
         loop="asyncio",
         backlog=_ACCEPTED,
-        access_log=False,
-        log_level="warning",
+        access_log=access_log,
+        log_config=log,
         timeout_graceful_shutdown=limits.timeout,
     )
     return _Server(config)

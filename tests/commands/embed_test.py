@@ -136,6 +136,12 @@ def test_raw_text_is_warned_of_once_and_can_be_split(elmo, source, output, capsy
         assert "He does n't , either ." in json.loads(file["sentence_to_index"][0])
 
 
+def test_tokenised_text_with_an_abbreviation(elmo, source, output, capsys):
+    source.write_text("Mrs. Dalloway said so\nShe lives in London .\n\nGood night\n")
+    assert elmo("embed", source, output) == 0
+    assert "warning" not in capsys.readouterr().err
+
+
 def test_the_device_has_too_little_memory(elmo, source, output, capsys, monkeypatch):
     stop_at_batch(monkeypatch, 0, torch.OutOfMemoryError("..."))
     assert elmo("embed", source, output) == 1

@@ -23,8 +23,15 @@ class TestHelp:
 
     def test_lists_the_verbs(self, elmo, capsys):
         shown = self.shown(elmo, capsys)
-        for verb in VERBS:
-            assert re.search(rf"(?m)^ +{verb.name}\s+{re.escape(verb.help)}$", shown)
+        assert elmo() == 2
+        assert capsys.readouterr().err == shown
+        listed = shown.index("VERB --help")
+        for purpose, verbs in VERBS.items():
+            listed = shown.index(f"\n{purpose}:\n", listed)
+            for verb in verbs:
+                line = re.compile(rf"(?m)^ +{verb.name}\s+{re.escape(verb.help)}$").search(shown, listed)
+                assert line is not None
+                listed = line.end()
 
     def test_shows_defaults(self, elmo, capsys):
         shown = " ".join(self.shown(elmo, capsys, "embed").split())

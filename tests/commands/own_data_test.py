@@ -137,7 +137,8 @@ def test_columns_rows_and_the_config_can_be_chosen(tmp_path, allennlp):
     assert mentions(allennlp(*chosen, status=1), "line 18", "--skip-bad")
     overrides = json.dumps({"trainer.num_epochs": 1})
     shown = allennlp(*chosen, "--skip-bad", "--seed", 3, "--no-elmo", "--overrides", overrides)
-    assert "texts: words; label: kind" in shown
+    assert mentions(shown, "texts: words; label: kind", "line 18")
+    assert shown.count("line 18") == 1
     config = json.loads((tmp_path / "run/config.json").read_text())
     assert "elmo" not in config["model"]
     assert (config["random_seed"], config["dataset_reader"]["seed"]) == (3, 3)

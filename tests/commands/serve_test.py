@@ -130,5 +130,8 @@ def test_ports(ner_archive, capsys):
             parsed(Serve, ner_archive, "--port", port)
         assert f"'{port}' is not a port" in capsys.readouterr().err
     pytest.importorskip("fastapi")
-    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(OSError, match="in use"):
-        parsed(Serve, ner_archive, "--port", taken.getsockname()[1]).run()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(ConfigurationError, match=f"^port {port} is in use; --port"):
+            parsed(Serve, ner_archive, "--port", port).run()
+    assert capsys.readouterr().err == f"loading {ner_archive}\n"

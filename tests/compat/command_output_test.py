@@ -16,6 +16,7 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.common.tqdm import Tqdm
 from allennlp.common.util import install_sigterm_handler
 from allennlp.models.archival import archive_model
+from allennlp.training.callbacks import WandBCallback
 
 from elmo_tasks.common import progress
 from elmo_tasks.compat import command
@@ -86,6 +87,15 @@ def test_faults_of_the_program_keep_their_traceback(capsys):
     assert "a fault" in shown[-1]
 
 
+def test_a_callback_whose_package_is_missing(in_command, capsys, monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(ModuleNotFoundError) as caught:
+        WandBCallback(str(tmp_path)).on_start(None)
+    sys.excepthook(caught.type, caught.value, caught.tb)
+    assert mentions(capsys.readouterr().err.splitlines()[-1], "error: ", "wandb")
+
+
 def test_sigterm_is_no_error_of_a_line(in_command):
     def run(instances):
         os.kill(os.getpid(), signal.SIGTERM)
@@ -132,11 +142,13 @@ def test_a_file_has_no_lines_of_short_work(in_command, capsys):
 
 
 def test_a_file_has_lines_of_a_long_one(in_command, capsys, monkeypatch):
-    monkeypatch.setattr(progress, "LINE_SECONDS", 0)
-    for _ in Tqdm.tqdm(range(2), desc="counting", leave=False):
-        pass
-    lines = capsys.readouterr().err.splitlines()
-    assert [line[:13] for line in lines] == ["counting:   0", "counting:  50", "counting: 100"]
+    monkeypatch.setattr(progress, "FIRST_LINE_SECONDS", 0)
+    for seconds, shown in ((0, ["  0", " 50", "100"]), (300, ["  0"])):
+        monkeypatch.setattr(progress, "LINE_SECONDS", seconds)
+        for _ in Tqdm.tqdm(range(2), desc="counting", leave=False):
+            pass
+        lines = capsys.readouterr().err.splitlines()
+        assert [line[:13] for line in lines] == [f"counting: {each}" for each in shown]
 
 
 BOTH = {"training_loss": 22.068, "validation_f1": 0.65214, "best_epoch": 1, "best_validation_f1": 0.7}

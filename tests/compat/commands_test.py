@@ -94,11 +94,31 @@ class TestEvaluate:
         with pytest.raises(ConfigurationError, match="--output-file"):
             evaluate_from_archive("model.tar.gz", "one/dev.conll,two/dev.conll")
 
-    def test_the_command_prints_the_metrics_that_no_file_takes(self, archive, tmp_path, allennlp):
+    @pytest.mark.parametrize("in_file", [False, True])
+    def test_the_command_prints_the_metrics(self, archive, tmp_path, allennlp, in_file):
         file = tmp_path / "metrics.json"
-        assert '"f1"' not in allennlp("evaluate", archive, DEV, "--output-file", file)
-        shown = allennlp("evaluate", archive, DEV)
-        assert json.loads(shown[shown.index("{") : shown.rindex("}") + 1]) == json.loads(file.read_text())
+        shown = allennlp("evaluate", archive, DEV, *(["--output-file", file] if in_file else []))
+        metrics = json.loads(shown[shown.index("{") : shown.rindex("}") + 1])
+        assert metrics["f1"] == evaluate_from_archive(archive, DEV)["f1"]
+        assert not in_file or metrics == json.loads(file.read_text())
+
+
+CONFIG, ADAMM = "training_configs/ner_elmo.jsonnet", '{"trainer.optimizer.type": "adamm"}'
+
+
+@pytest.mark.parametrize(
+    ("command", "status", "nearest"),
+    [
+        (["elmo", "clasify"], 2, "classify"),
+        (["trian"], 2, "train"),
+        (["train", "ner_elmoo.jsonnet", "-s", "run"], 1, CONFIG),
+        (["train", CONFIG.replace("elmo", "elmoo"), "-s", "run"], 1, CONFIG),
+        (["train", CONFIG, "-s", "run", "--force", "--overrides", ADAMM], 1, "adam"),
+    ],
+)
+def test_misspelt_names(allennlp, command, status, nearest):
+    last = allennlp(*command, status=status).splitlines()[-1]
+    assert mentions(last, "error: ", f"did you mean '{nearest}'?")
 
 
 def test_predict_keeps_results_before_a_bad_line(allennlp, archive, tmp_path):

@@ -176,7 +176,7 @@ class TestRecover:
         folder = tmp_path / "run"
         shutil.copytree(runs / "2", folder)
         overrides = json.dumps(SHORT | {"trainer.num_epochs": 4, "trainer.patience": None})
-        allennlp("train", NER, "-s", folder, "-o", overrides, "--recover")
+        assert "WARNING" not in allennlp("train", NER, "-s", folder, "-o", overrides, "--recover")
         expected, found = (torch.load(each / "model_state_e4_b0.th") for each in (runs / "4", folder))
         assert all(
             torch.equal(found[name], weight) for name, weight in expected.items() if torch.is_tensor(weight)

@@ -80,6 +80,8 @@ def test_the_fields_of_another_reader(other):
         model(**batch_of(other)[0])
     with pytest.raises(ConfigurationError, match="'elmo_sst'"):
         model(**batch, tags=None)
+    with pytest.raises(ConfigurationError, match=r"labels.*'elmo_sst'"):
+        Model.from_params(Params(SST).duplicate(), vocab=batch_of("squad")[1])
 
 
 def test_metadata_of_another_reader():

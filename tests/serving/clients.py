@@ -52,12 +52,13 @@ def running(
     models: dict[str, ServedModel],
     limits: Limits,
     extend: Callable[[FastAPI], object] = lambda app: None,
+    access_log: bool = False,
     **options: Any,
 ) -> Iterator[str]:
     """The address of a server in a thread of this process; `extend` adds to the app."""
     app = create_app(models, limits=limits, **options)
     extend(app)
-    server = make_server(app, limits)
+    server = make_server(app, limits, access_log=access_log)
     with socket.create_server(("127.0.0.1", 0)) as listening:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()

@@ -60,6 +60,13 @@ def test_its_time_is_over(service, connect, caplog, content, answer):
     assert "closed 4 connections of 127.0.0.1" in caplog.text
 
 
+@pytest.mark.parametrize("access_log", [False, True])
+def test_the_log_of_requests(capsys, access_log):
+    with running({"double": local_model(Doubling(), LIMITS)}, LIMITS, access_log=access_log) as address:
+        httpx.get(f"{address}/health")
+    assert ('"GET /health HTTP/1.1" 200' in capsys.readouterr().out) == access_log
+
+
 @pytest.mark.parametrize(
     ("begin", "part"),
     [

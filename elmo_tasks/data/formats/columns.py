@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 BLANKS = " \t"
 SEPARATORS = re.compile(r"(\d+[ \t]+)?-DOCSTART-")
-LONG = 1000
+LONG = 250
 """Tokens of a sentence, above which the empty lines between sentences are likely missing."""
 _SUSPICIOUS = 50
 """Tokens of a file, from which one sentence, or as many as tokens, are odd."""
