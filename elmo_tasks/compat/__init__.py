@@ -52,11 +52,8 @@ OF_COMMAND = (
     command.print_metrics,
     command.compare_whole_numbers,
     command.name_missing_package,
-<<<<<<< HEAD
     command.pack_archives_quickly,
-=======
     command.suggest_names,
->>>>>>> wt-term
     command.tell_how_training_ends,
     command.drop_false_alarms,
     command.let_predict_take_its_options,
