@@ -17,7 +17,7 @@ from allennlp.common.util import lazy_groups_of
 from allennlp.data import Batch, BatchSampler, Instance
 from allennlp.models.archival import CONFIG_NAME
 
-from benchmarks.calibration import CALIBRATIONS, calibrate
+from benchmarks.calibration import CALIBRATIONS, calibrate, calibrate_answers
 from benchmarks.results import Results, add_results_argument, show, shown
 from benchmarks.zoo_data import STATIC_SETTINGS, ZOO, Recipe, Sentence, balanced
 from elmo_tasks import __version__, load
@@ -93,9 +93,11 @@ class Zoo:
             own = _config(name) | {"train_data_path": recipe.train, "validation_data_path": recipe.dev}
             own |= dict.fromkeys(("random_seed", "numpy_seed", "pytorch_seed"), best.seed)
             Path(unpacked, CONFIG_NAME).write_text(json.dumps(own, indent=4), encoding="utf-8")
+            files = [calibration] if isinstance(calibration, str) else calibration
             if name in CALIBRATIONS:
-                files = [calibration] if isinstance(calibration, str) else calibration
                 calibrate(name, archive, Path(unpacked), files)
+            elif name == "squad":
+                calibrate_answers(archive, Path(unpacked), files)
             slim(unpacked, path, dtype="float16", version=__version__)
         show(_scores(output / f"{name}.tar.gz", recipe, arguments.data, validation_metric(config)))
 

@@ -21,6 +21,7 @@ from elmo_tasks.modules.elmo_model import ElmoModel, Outputs, Scores, choose_tex
 from elmo_tasks.modules.layers import BiGru, attention
 from elmo_tasks.pipeline.results import Answer, TaskResult
 from elmo_tasks.squad.metric import SquadMetric
+from elmo_tasks.squad.probabilities import AnswerProbabilities
 from elmo_tasks.squad.reader import SquadQuestion
 
 N_BEST = 20
@@ -57,13 +58,19 @@ class SquadResult(TaskResult):
     question_attention: torch.Tensor
     self_attention: torch.Tensor
     window_start: torch.Tensor
+    answerable: float | None = None
+    """The probability that the passage tells, of a model that knows it; see `AnswerProbabilities`."""
     min_probability: float = 0.0
 
     @property
     def best(self) -> SpanAnswer:
-        """The first answer; the empty one, with its probability, if that is below `min_probability`."""
+        """
+        The first answer; the empty one, with its probability, if that times `answerable` is below
+        `min_probability`.
+        """
         best = self.n_best[0] if self.n_best else NO_ANSWER
-        is_sure = best.probability is None or best.probability >= self.min_probability
+        tells = 1.0 if self.answerable is None else self.answerable
+        is_sure = best.probability is None or best.probability * tells >= self.min_probability
         return best if is_sure else NO_ANSWER._replace(probability=best.probability)
 
     def above(self, min_probability: float) -> "SquadResult":
@@ -80,6 +87,7 @@ class SquadResult(TaskResult):
             "id": self.question.id,
             "answer": best.pop("text"),
             **best,
+            "answerable": self.answerable,
             "n_best": [answer._asdict() for answer in self.n_best],
             "passage_tokens": self.question.passage.words,
             "question_tokens": self.question.question.words,
@@ -150,6 +158,7 @@ class SquadModel(ElmoModel):
             if no_answer
             else None
         )
+        self.probabilities = AnswerProbabilities()
         self.metric = SquadMetric("2.0" if no_answer else "1.1")
         self.initialize()
 
@@ -163,8 +172,9 @@ class SquadModel(ElmoModel):
     ) -> Outputs:
         """
         Answers questions. Returns the scores, `metadata`, the log probabilities `best` `(batch, n)` of the
-        best spans, their first and last tokens `indices` `(batch, n, 2)`, and with gold spans the `loss`: the
-        mean negative log-likelihood over the questions that have a span or no answer.
+        best spans and perhaps `answerable` `(batch,)`, see `AnswerProbabilities`; their first and last tokens
+        `indices` `(batch, n, 2)`; and with gold spans the `loss`: the mean negative log-likelihood over the
+        questions that have a span or no answer.
 
         *Shape:* `span_start`, `span_end` `(batch, 1)`, the first and the last token; negative without a span.
         """
@@ -236,7 +246,7 @@ class SquadModel(ElmoModel):
         """
         Returns log probabilities: `start` and `end` `(batch, tokens)`, minus infinity at padding; `spans`, as
         in `span_scores`; with `no_answer` that of none, `(batch,)`, after which the starts share the rest of
-        the probability.
+        the probability; and the `evidence` of all spans together, `(batch,)`, which is not normalised.
         """
         # (batch, tokens)
         start_scores, end_scores = (
@@ -244,15 +254,16 @@ class SquadModel(ElmoModel):
             for layer, states in ((self.start, start_states), (self.end, end_states))
         )
         start, end = start_scores.log_softmax(dim=1), end_scores.log_softmax(dim=1)
+        # (batch,)
+        evidence = start_scores.logsumexp(dim=1) + end_scores.logsumexp(dim=1)
         no_answer = {}
         if self.no_answer is not None:
             # (batch,): of no answer against all answers
-            odds = self.no_answer(merged, start_states, end_states, start, end, mask)
-            odds = odds - start_scores.logsumexp(dim=1) - end_scores.logsumexp(dim=1)
+            odds = self.no_answer(merged, start_states, end_states, start, end, mask) - evidence
             no_answer["no_answer"] = F.logsigmoid(odds)
             start = start + F.logsigmoid(-odds).unsqueeze(1)
         spans = span_scores(start, end, longest=self.longest_answer)
-        return {"start": start, "end": end, "spans": spans, **no_answer}
+        return {"start": start, "end": end, "spans": spans, "evidence": evidence, **no_answer}
 
     def decode(
         self,
@@ -263,7 +274,8 @@ class SquadModel(ElmoModel):
     ) -> Outputs:
         # (batch, n), (batch, n, 2)
         best, indices = best_spans(scores["spans"], N_BEST)
-        outputs = {**scores, "best": best, "indices": indices, "metadata": metadata}
+        probabilities = self.probabilities(best, indices, scores["evidence"], metadata)
+        outputs = {**scores, **probabilities, "indices": indices, "metadata": metadata}
         if span_start is not None and span_end is not None:
             # (batch, 2)
             span = torch.cat([span_start, span_end], dim=1)
@@ -303,12 +315,17 @@ class SquadModel(ElmoModel):
     def results(self, outputs: Outputs) -> list[SquadResult]:
         """Cuts the padding off the attentions."""
         questions: list[SquadQuestion] = outputs["metadata"]
+        answerable = outputs["answerable"].tolist() if "answerable" in outputs else [None] * len(questions)
         results = []
         for row, (question, n_best) in enumerate(zip(questions, _answers(outputs), strict=True)):
             tokens, words = len(question.passage.words), len(question.question.words)
             attention = outputs["question_attention"][row, :tokens, :words]
-            windows = (outputs[name][row, :tokens] for name in ("self_attention", "window_start"))
-            results.append(SquadResult(question, n_best, attention, *windows))
+            self_attention, window_start = (
+                outputs[name][row, :tokens] for name in ("self_attention", "window_start")
+            )
+            results.append(
+                SquadResult(question, n_best, attention, self_attention, window_start, answerable[row])
+            )
         return results
 
 

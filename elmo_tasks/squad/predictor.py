@@ -48,15 +48,17 @@ class SquadGradients(Gradients):
 class SquadPredictor(StrictParams, TaskPredictor):
     """
     In: `{"passage": "...", "question": "..."}`. Out: `answer`, text of the passage; `token_start`,
-    `token_end`, `char_start`, `char_end` (half-open); `probability`; and `n_best`: the best answers with the
-    same keys, and `text` for `answer`. If the model finds no answer, the text is empty and its positions
-    null; if the passage or the question has no words, the probability is null too, and `n_best` is empty. In
-    a passage longer than the model's window, the answers of all windows compete.
+    `token_end`, `char_start`, `char_end` (half-open); `probability`; `answerable`, the probability that the
+    passage tells, or null from a model that does not know it; and `n_best`: the best answers with the keys up
+    to `probability`, and `text` for `answer`. If the model finds no answer, the text is empty and its
+    positions null; if the passage or the question has no words, the probabilities are null too, and `n_best`
+    is empty. In a passage longer than the model's window, the answers of all windows compete.
 
     # Parameters
 
     n_best : maximum number of answers, up to 20.
-    min_probability : with a lower `probability`, `answer` is empty and its positions null; `n_best` stays.
+    min_probability : with a lower `probability`, times `answerable`, `answer` is empty and its positions
+        null; `n_best` stays.
     attention : also return `passage_tokens` and `question_tokens`, and for each token of the passage a row
         that adds up to 1: `question_attention` over the question, `self_attention` over the passage.
     """

@@ -25,14 +25,15 @@ def test_an_answer_is_text_of_the_passage(predictor):
     assert json.loads(json.dumps(result)) == result
     assert result["answer"] == PASSAGE[result["char_start"] : result["char_end"]] != ""
     assert set(result) == {
-        *("answer", "token_start", "token_end", "char_start", "char_end", "probability", "n_best")
+        *("answer", "token_start", "token_end", "char_start", "char_end", "probability"),
+        *("answerable", "n_best"),
     }
     assert len(result["n_best"]) == 5
     for answer in result["n_best"]:
         assert answer["text"] == PASSAGE[answer["char_start"] : answer["char_end"]]
     assert result["n_best"][0] == {
         "text": result["answer"],
-        **{key: value for key, value in result.items() if key not in ("answer", "n_best")},
+        **{key: value for key, value in result.items() if key not in ("answer", "answerable", "n_best")},
     }
 
 
@@ -65,7 +66,9 @@ def test_an_improbable_answer_is_left_out(run, predictor):
 
 
 def test_nothing_to_predict(run, predictor):
-    nothing = dict.fromkeys(("token_start", "token_end", "char_start", "char_end", "probability"))
+    nothing = dict.fromkeys(
+        ("token_start", "token_end", "char_start", "char_end", "probability", "answerable")
+    )
     expected = {"answer": "", **nothing, "n_best": []}
     inputs = [
         {"passage": " ", "question": QUESTION},
