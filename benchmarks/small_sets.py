@@ -32,7 +32,11 @@ from elmo_tasks.libraries.vectorizer import ElmoVectorizer
 Rows = list[tuple[str, str]]
 """Texts and their classes."""
 NETWORK = "the network of classify --network"
-CLASSIFY: dict[str, list[str]] = {"classify": [], NETWORK: ["--network"]}
+CLASSIFY: dict[str, list[str]] = {
+    "classify": [],
+    "classify without the sentence encoder": ["--overrides", '{"trainer.sentence_encoder": null}'],
+    NETWORK: ["--network"],
+}
 
 
 def sst2(data: Path, part: str) -> Rows:
