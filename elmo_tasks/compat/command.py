@@ -108,7 +108,7 @@ def _check_value(self: ArgumentParser, action: Action, value: Any) -> None:
     try:
         ArgumentParser._check_value(self, action, value)
     except ArgumentError as error:
-        if hint := did_you_mean(value, action.choices or ()):
+        if hint := did_you_mean(str(value), action.choices or ()):
             error.message = f"{value!r} is none of the choices{hint}"
         raise
 
