@@ -39,6 +39,7 @@ TASKS = {
     "small-sets": ("small_sets", "`classify` and logistic regressions with 500 and 2,000 training texts"),
     "word-bilm": ("word_bilm", "word biLMs of depth 1 and 2: similarity, analogies, SST-2, MRPC, NER"),
     "ag-news": ("ag_news", "a biLM on AG News whose words begin as Word2Vec, and its sizes, one by one"),
+    "gap": ("gap", "the pronouns of GAP: F1 of masculine and of feminine ones"),
     "coref-limit": ("coref:CorefLimit", "coreference without mistakes, except clusters of one mention"),
     "coref-memory": ("coref:CorefMemory", "memory and seconds of one long document"),
     "elmo-speed": (

@@ -129,14 +129,19 @@ def _lines(
 _DEFAULT_BILM = "(default: the biLM that comes with the project)"
 
 
+BILM_FILES = {
+    "options_file": f"path, URL or hf:// name of options.json {_DEFAULT_BILM}",
+    "weight_file": "path, URL or hf:// name of the HDF5 weights; or, without options, of a folder or zip of "
+    f"`allennlp elmo export`, of ELMoForManyLangs or of NLPL's repository {_DEFAULT_BILM}",
+}
+"""The arguments of a biLM's files, and their help."""
+
+
 class BilmArguments(ArgumentGroup):
     """The biLM that runs, and where."""
 
-    options_file: Input | None = option(f"path, URL or hf:// name of options.json {_DEFAULT_BILM}")
-    weight_file: Input | None = option(
-        "path, URL or hf:// name of the HDF5 weights; or, without options, of a folder or zip of `allennlp "
-        f"elmo export`, of ELMoForManyLangs or of NLPL's repository {_DEFAULT_BILM}"
-    )
+    options_file: Input | None = option(BILM_FILES["options_file"])
+    weight_file: Input | None = option(BILM_FILES["weight_file"])
     vocabulary_file: Input | None = option(
         "path, URL or hf:// name of the words of a biLM that reads words, one a line"
     )

@@ -121,10 +121,10 @@ def shown_mistakes(mistakes: Sequence[Mistake]) -> Iterator[str]:
     if not mistakes:
         yield "No mistake."
         return
-    yield "The surest mistakes:"
-    for each in sorted(mistakes, key=lambda each: -each.probability)[:SUREST]:
-        if each.predicted != _NONE:
-            yield f"  {_confusion(each)} ({each.probability:.2f}): {shorten(each.text, _LONGEST)}"
+    if predicted := [each for each in mistakes if each.predicted != _NONE]:
+        yield "The surest mistakes:"
+    for each in sorted(predicted, key=lambda each: -each.probability)[:SUREST]:
+        yield f"  {_confusion(each)} ({each.probability:.2f}): {shorten(each.text, _LONGEST)}"
     texts: dict[str, list[str]] = defaultdict(list)
     for each in mistakes:
         texts[_confusion(each)].append(each.text)
@@ -137,4 +137,8 @@ def shown_mistakes(mistakes: Sequence[Mistake]) -> Iterator[str]:
 def _confusion(mistake: Mistake) -> str:
     if mistake.gold == mistake.predicted:
         return f"{mistake.gold} with other words"
+    if mistake.predicted == _NONE:
+        return f"{mistake.gold} missed"
+    if mistake.gold == _NONE:
+        return f"{mistake.predicted} where it is not"
     return f"{mistake.gold} taken for {mistake.predicted}"

@@ -23,6 +23,7 @@ from allennlp.models.archival import CONFIG_NAME
 from elmo_tasks.archives import open_archive
 from elmo_tasks.archives.opening import trained_archives
 from elmo_tasks.classification.linear import PREDICTIONS as PREDICTIONS_OF_FOLDS
+from elmo_tasks.commands.arguments import BILM_FILES
 from elmo_tasks.commands.base import Input, Positive, Verb, flag, option, positional
 from elmo_tasks.commands.errors import gold_of, mistakes_in, shown_mistakes
 from elmo_tasks.commands.inspect import (
@@ -79,7 +80,9 @@ class TrainOnOwnData(Verb):
     text: list[str] = text_option()
     skip_bad: bool = flag("leave out bad records, such as rows without a text")
     seed: int = option("the number that draws weights, batches and held-out records", default=SEED)
-    no_elmo: bool = flag("train the same model without ELMo, to compare")
+    no_elmo: bool = flag("train the same model without ELMo, to compare", exclusive="elmo")
+    options_file: Input | None = option(BILM_FILES["options_file"])
+    weight_file: Input | None = option(BILM_FILES["weight_file"], exclusive="elmo")
     overrides: str = option(
         "values of the config as JSON, as in `allennlp train`; if a network is trained, of its config",
         default="",
@@ -162,14 +165,19 @@ class TrainOnOwnData(Verb):
                 words += [given] if value is True else chain(*((given, str(each)) for each in values))
         return shlex.join(words)
 
+    @property
+    def _has_bundled_bilm(self) -> bool:
+        return not self.no_elmo and self.weight_file is None and "model.elmo" not in self.overrides
+
     def _about_dev(self, inspection: Inspection) -> Iterator[str]:
         """Yields lines about the data that are not trained on: DEV, or a part of TRAIN that is held out."""
         assert inspection.texts is not None
         trained, has_epochs = inspection.texts.records, self.has_epochs(inspection)
-        if not self.no_elmo and (known := _known_to_bilm(inspection.texts.first)) < _ENGLISH:
+        if self._has_bundled_bilm and (known := _known_to_bilm(inspection.texts.first)) < _ENGLISH:
             yield (
                 f"  odd: {known:.0%} of the words are in the vocabulary of the biLM, which has read English; "
-                "docs/languages.md names biLMs for other languages, and --no-elmo trains without one"
+                "docs/languages.md names biLMs for other languages, for --weight-file, and --no-elmo trains "
+                "without one"
             )
         if self.dev is None and not has_epochs:
             return
@@ -223,6 +231,8 @@ class TrainOnOwnData(Verb):
             trained |= {"stratified": True} if self.task == "classification" else {}
             held_out = {**trained, "reader": deepcopy(reader), "rest": True}
             config |= {"dataset_reader": trained, "validation_dataset_reader": held_out}
+        if files := {name: path for name in BILM_FILES if (path := getattr(self, name))}:
+            config["model"]["elmo"] |= files
         if self.task == "classification":
             config["model"]["pairs"] = "sentence2" in reader
             if has_several_labels(reader):
@@ -297,7 +307,7 @@ class Classify(TrainOnOwnData):
         assert inspection.texts is not None
         is_english = _known_to_bilm(inspection.texts.first) >= _ENGLISH
         # The encoder has read English, by the bundled biLM.
-        if is_english and "model.elmo" not in self.overrides and "sentence" in trained_archives():
+        if is_english and self._has_bundled_bilm and "sentence" in trained_archives():
             config["model"]["elmo"]["placement"] = "input+output"
             trainer["sentence_encoder"] = "elmo:sentence"
         return config

@@ -52,6 +52,7 @@ OF_COMMAND = (
     command.print_metrics,
     command.compare_whole_numbers,
     command.name_missing_package,
+    command.pack_archives_quickly,
     command.suggest_names,
     command.tell_how_training_ends,
     command.drop_false_alarms,

@@ -15,14 +15,16 @@ import re
 import select
 import shlex
 import sys
+import tarfile
 import time
 from argparse import Action, ArgumentError, ArgumentParser, Namespace
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from traceback import walk_tb
-from types import TracebackType
+from types import SimpleNamespace, TracebackType
 from typing import Any
 
 import torch
@@ -36,6 +38,7 @@ from allennlp.common import tqdm as common_tqdm
 from allennlp.common.checks import ConfigurationError
 from allennlp.common.util import is_distributed
 from allennlp.data import vocabulary
+from allennlp.models import archival
 from allennlp.models.archival import CONFIG_NAME
 from allennlp.training import GradientDescentTrainer, TrainerCallback, gradient_descent_trainer
 
@@ -168,6 +171,14 @@ def replace_predict(run: Callable[[Namespace], None]) -> None:
     A function of `pipeline.command` keeps them; the suite knows it.
     """
     replace(predict, "_predict", run)
+
+
+def pack_archives_quickly() -> None:
+    """
+    Archives are packed at gzip's slowest level, which takes 7 seconds for 27 MB; the quickest level takes .5,
+    and the archive has 7% more.
+    """
+    replace(archival, "tarfile", SimpleNamespace(open=partial(tarfile.open, compresslevel=1)))
 
 
 def tell_how_training_ends() -> None:

@@ -1,4 +1,7 @@
-"""Data of the probes and of the evaluation of word vectors: which samples are theirs, and their readers."""
+"""
+Data that other commands read than those of the tasks with a reader of many formats: of the probes, of the
+evaluation of word vectors, and of the sentence encoder. Which samples are theirs, and their readers.
+"""
 
 import re
 from collections.abc import Callable, Sequence
@@ -9,7 +12,9 @@ from typing import Any, NamedTuple
 from elmo_tasks.data.formats import Fit
 from elmo_tasks.data.formats.columns import TAG_OR_O, is_conllu, split_cells
 from elmo_tasks.data.formats.profile import num_words, read_table
+from elmo_tasks.data.formats.records import read_records
 from elmo_tasks.data.formats.sample import Sample
+from elmo_tasks.data.input_files import Record, input_files
 from elmo_tasks.evaluation.probes import read_senses, read_tagged, read_use_pairs
 from elmo_tasks.evaluation.words import is_number, read_analogies, read_pairs
 
@@ -104,6 +109,16 @@ def _fit_analogies(sample: Sample) -> Fit:
     return Fit.POSSIBLE if are_pairs and not any(map(_is_number, chain(*rows))) else Fit.NO
 
 
+def _fit_tasks(sample: Sample) -> Fit:
+    """Both sentences and pairs name their task."""
+    fields = [record.keys() & {"sentence", "sentence1"} for record in sample.records if "task" in record]
+    return Fit.CERTAIN if {"sentence"} in fields and {"sentence1"} in fields else Fit.NO
+
+
+def _read_tasks(path: str) -> list[Record]:
+    return [record for file in input_files(path) for record in read_records(file)]
+
+
 PROBES = (
     ProbeFormat("words in context", _fit_uses, read_use_pairs, "allennlp elmo probe wic {path} {path}"),
     ProbeFormat("word senses", _fit_senses, read_senses, "allennlp elmo probe wsd {path} {path}"),
@@ -115,4 +130,11 @@ PROBES = (
     ),
     ProbeFormat("similarity", _fit_similarity, read_pairs, "allennlp elmo intrinsic --wordsim {path}"),
     ProbeFormat("analogies", _fit_analogies, read_analogies, "allennlp elmo intrinsic --analogies {path}"),
+    ProbeFormat(
+        "sentences of several tasks",
+        _fit_tasks,
+        _read_tasks,
+        "allennlp train training_configs/sentence_elmo.jsonnet -s runs/sentence "
+        """--overrides '{{"train_data_path": "{path}"}}'""",
+    ),
 )

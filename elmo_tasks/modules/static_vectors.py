@@ -12,7 +12,7 @@ from allennlp.common import FromParams
 from elmo_tasks.modules.fitted import SizedByState
 from elmo_tasks.vectors.files import read_vectors
 
-MOST_WORDS = 30_000
+MOST_WORDS = 25_000
 """The most frequent words of a file, which are kept."""
 _HALF = 100
 """The word of this rank has half of the weight of a rare word."""

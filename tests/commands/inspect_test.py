@@ -105,6 +105,14 @@ def test_published_shapes_without_a_hint(capsys, tmp_path, content, task, keys, 
     [
         ({"a": "gem jewel 3.94\ncar automobile 3.92\nnoon string 0.04\n"}, "similarity", 3),
         ({"a": ",word1,word2,similarity\n0,gem,jewel,3.94\n1,car,automobile,3.92\n"}, "similarity", 2),
+        (
+            {
+                "a": '{"task": "a", "sentence": "b", "label": "c"}\n'
+                '{"task": "d", "sentence1": "e", "sentence2": "f"}\n'
+            },
+            "sentences of several tasks",
+            2,
+        ),
         ({"a": ": capital\nAthens Greece Oslo Norway\n"}, "analogies", 1),
         ({"D01.txt": "arm\tarmless\nart\tartless/unart\n"}, "analogies", 2),
         ({"t.data.txt": "run\tV\t0-1\trun on\ta run\n", "t.gold.txt": "F\n"}, "words in context", 1),

@@ -209,10 +209,22 @@ def test_texts_in_another_language(tmp_path):
     sentence = "Der Regen fiel auf die alte Stadt und niemand wollte vor die Tuer gehen"
     rows = "".join(f"{sentence} {number},{'ab'[number % 2]}\n" for number in range(10))
     (tmp_path / "a.csv").write_text(f"text,label\n{rows}")
-    for options, count in (({}, 1), ({"no_elmo": True}, 0)):
+    for options, count in (({}, 1), ({"no_elmo": True}, 0), ({"weight_file": "de.hdf5"}, 0)):
         verb = Classify(train=str(tmp_path / "a.csv"), dev=None, output=tmp_path, text=[], **options)
         told = [line for line in verb._about_dev(verb._inspection()) if "docs/languages.md" in line]
         assert len(told) == count
+
+
+def test_classify_with_another_bilm(tmp_path, allennlp, files):
+    (tmp_path / "mine.csv").write_text(CSV)
+    own = {name: files[name] for name in ("options_file", "weight_file")}
+    options = [word for name, path in own.items() for word in (f"--{name.replace('_', '-')}", path)]
+    arguments = ("elmo", "classify", tmp_path / "mine.csv", "-o", tmp_path / "run", *options)
+    allennlp(*arguments)
+    config = json.loads((tmp_path / "run/config.json").read_text())
+    assert config["model"]["elmo"] | own == config["model"]["elmo"]
+    assert "sentence_encoder" not in config["trainer"]
+    assert mentions(allennlp(*arguments, "--no-elmo", status=2), "--no-elmo", "--weight-file")
 
 
 def test_a_class_for_each_text(tmp_path):

@@ -5,7 +5,9 @@ import multiprocessing
 import os
 import signal
 import sys
+import tarfile
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -13,6 +15,7 @@ from allennlp.common import logging as common_logging
 from allennlp.common.checks import ConfigurationError
 from allennlp.common.tqdm import Tqdm
 from allennlp.common.util import install_sigterm_handler
+from allennlp.models.archival import archive_model
 from allennlp.training.callbacks import WandBCallback
 
 from elmo_tasks.common import progress
@@ -55,6 +58,16 @@ def test_the_end_of_a_training(tmp_path, trainer, last, reason):
     shown = end_of_training(tmp_path)
     assert mentions(shown, "30", "epoch 2", "| f1 | 0.7500 |", f"after epoch {last}", reason, str(tmp_path))
     assert "0.125" not in shown
+
+
+def test_archives_are_packed_quickly(in_command, tmp_path):
+    for name in ("config.json", "best.th"):
+        (tmp_path / name).write_text("{}")
+    (tmp_path / "vocabulary").mkdir()
+    archive = Path(archive_model(tmp_path))
+    assert archive.read_bytes()[8] == 4  # gzip's mark of its quickest level
+    with tarfile.open(archive) as packed:
+        assert packed.getnames() == ["config.json", "weights.th", "vocabulary"]
 
 
 @pytest.mark.parametrize("signal", [KeyboardInterrupt, Terminated])

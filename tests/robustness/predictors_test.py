@@ -1,6 +1,7 @@
 """Whatever a line says, each task's predictor has an instance for it, or an error that names the line."""
 
 import json
+from unittest.mock import Mock
 
 import pytest
 from allennlp.common import Params
@@ -14,7 +15,7 @@ from torch import nn
 from tests.robustness.attempt import FUZZ, attempt
 
 READERS = {
-    **{f"elmo_{task}": {} for task in ("ner", "srl", "coref", "squad", "snli", "sst")},
+    **{f"elmo_{task}": {} for task in ("ner", "srl", "coref", "squad", "snli", "sst", "sentence")},
     "elmo_classifier": {"format": "jsonl", "classes": ["a", "b"], "sentence1": "x", "label": "y"},
     "elmo_bilm": {"streams": 2, "bptt_steps": 5},
 }
@@ -41,7 +42,9 @@ USUAL = st.one_of(
 def without_model(name, options):
     """A predictor for what is done before a model is asked."""
     reader = DatasetReader.from_params(Params({"type": name, **options}))
-    return Predictor.by_name(name)(nn.Linear(1, 1), reader)
+    model = nn.Linear(1, 1)
+    model.first = Mock()  # type: ignore[assignment]
+    return Predictor.by_name(name)(model, reader)
 
 
 @pytest.fixture(scope="module", params=READERS)
