@@ -33,6 +33,12 @@ LIGHT = ("common", "elmo", "embedding", "jobs", "libraries", "registration")
 HEAVY = ("common.strict_params", "elmo.token_embedder", "jobs.predict", "libraries.keyed_vectors")
 """The modules of these packages that need AllenNLP all the same."""
 SUITE = "elmo_tasks.suite"
+MOVED = {
+    "elmo_tasks.elmo.exports": "elmo_tasks.elmo.export",
+    "elmo_tasks.evaluation.mixes": "elmo_tasks.vectors.encoder",
+    "elmo_tasks.predictors": "elmo_tasks.pipeline.predictor",
+}
+"""The present modules of those that the documents of version 0.4 name."""
 
 _lock = RLock()
 _thread = local()
@@ -78,6 +84,8 @@ class _Finder(MetaPathFinder):
         later = list(dropwhile(lambda finder: finder is not self, sys.meta_path))[1:]
         specs = (finder.find_spec(name, path, target) for finder in later)
         spec = next(filter(None, specs), None)
+        if spec is None and name in MOVED:
+            raise ModuleNotFoundError(f"{name} is now {MOVED[name]}", name=name)
         if spec is not None and spec.loader is not None:
             spec.loader = _Loader(spec.loader)
         return spec

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import elmo_tasks
+from elmo_tasks import registration
 from elmo_tasks.common.files import bundled
 from tests import fresh
 from tests.conftest import environment
@@ -195,3 +196,10 @@ def test_names_that_packages_had_in_version_0_4(package, name, module):
         done = fresh.run(f"{first}from elmo_tasks.{package} import {name}")
         assert mentions(done.stderr, "ImportError: ", name, f"elmo_tasks.{package}.{module}")
     assert not hasattr(import_module(f"elmo_tasks.{package}"), f"{name}s")
+
+
+@pytest.mark.parametrize("name", registration.MOVED)
+def test_modules_of_version_0_4(name):
+    place = registration.MOVED[name]
+    assert import_module(place)
+    assert mentions(fresh.run(f"import {name}.text").stderr, "ModuleNotFoundError: ", name, place)

@@ -74,7 +74,7 @@ class Mix(Verb):
                 run = "" if one_run_a_model else f"{run_name(archive)}: "
                 rows.append(f"{run}{mix.model}, {mix.placement}")
             numbers = [row[-len(layers) :] for row in table.rows]
-            writer.write(table, heat_map(numbers, rows=rows, columns=names))
+            writer.write(table, heat_map(numbers, rows=rows, columns=names, middle=1 / len(layers)))
 
 
 class Confusion(ModelVerb):

@@ -115,8 +115,10 @@ class ReportEntry:
         return name.capitalize() if kind is None else f"{kind}: {name}"
 
     def best(self) -> str:
-        """Names the best score and its row; nothing if the table has no scores."""
+        """Names the best score and its row; nothing if the table has no scores, or those of several tests."""
         columns, rows = self.table.columns, self.table.rows
+        if {"test", "vectors"} <= {*columns} and len({row[: columns.index("vectors")] for row in rows}) > 1:
+            return ""
         # The first column, such as the part of the data, was asked for and is not a score.
         with_fractions = (
             index for index in range(1, len(columns)) if any(isinstance(row[index], float) for row in rows)

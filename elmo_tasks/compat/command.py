@@ -48,6 +48,7 @@ from elmo_tasks.common.progress import duration
 from elmo_tasks.common.strict_params import ConfigError, jsonnet_errors
 from elmo_tasks.common.table import Table
 from elmo_tasks.compat.running import around, replace, wrap
+from elmo_tasks.registration import MOVED
 
 logger = logging.getLogger(__name__)
 
@@ -111,7 +112,7 @@ def _check_value(self: ArgumentParser, action: Action, value: Any) -> None:
     try:
         ArgumentParser._check_value(self, action, value)
     except ArgumentError as error:
-        if hint := did_you_mean(value, action.choices or ()):
+        if hint := did_you_mean(str(value), action.choices or ()):
             error.message = f"{value!r} is none of the choices{hint}"
         raise
 
@@ -130,10 +131,12 @@ def _pop_choice(
 
 @around(commands, "import_module_and_submodules")
 def name_missing_package(stock: Callable[..., None], package_name: str) -> None:
-    """A package of --include-package that does not exist is a traceback."""
+    """A package of --include-package that does not exist, or needs what has moved, is a traceback."""
     try:
         stock(package_name)
     except ModuleNotFoundError as error:
+        if place := MOVED.get(error.name or ""):
+            raise ConfigurationError(f"{package_name}: {error.name} is now {place}") from error
         if error.name != package_name.partition(".")[0]:
             raise
         raise ConfigurationError(f"--include-package: the package {error.name} does not exist") from error

@@ -290,6 +290,11 @@ class Elmo(nn.Module):
         """*Shape:* `(batch, tokens, *id)` to `(layers, batch, tokens, dim)`."""
         encode = self.encoder.encode
         is_frozen = isinstance(bilm, FrozenBiLm)
+        if torch._C._is_tracing():
+            raise ElmoError(
+                "torch.jit.trace cannot trace a biLM, whose steps depend on the words",
+                remedy="use torch.export after requires_grad_(True) of the Elmo",
+            )
         if torch.compiler.is_dynamo_compiling():
             # `torch.compile` cannot trace the caches and kernels.
             encode = torch.compiler.disable(encode)

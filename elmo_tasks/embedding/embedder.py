@@ -20,7 +20,7 @@ from elmo_tasks.common.machine import Device
 from elmo_tasks.common.progress import progress as progress_bar
 from elmo_tasks.common.text_checks import checked_sentences
 from elmo_tasks.elmo.files import Precision, Source, move_to, read_chosen_bilm
-from elmo_tasks.elmo.model.encoders import checked_words
+from elmo_tasks.elmo.model.encoders import Token, checked_words
 from elmo_tasks.embedding.batches import (
     BATCH_TOKENS,
     BatchEncoder,
@@ -41,7 +41,8 @@ class ElmoEmbedder:
 
     The class has the constructor and the methods of AllenNLP 0.9's. There, the LSTM state was carried from
     batch to batch, and a sentence had other vectors in every call. Here, each sentence starts from zeros, and
-    has the same vectors in every call, alone or in any batch. Threads may share one embedder.
+    has the same vectors in every call, alone or in any batch. Tokens of spaCy and AllenNLP are read by their
+    text. Threads may share one embedder.
 
     # Parameters
 
@@ -92,15 +93,17 @@ class ElmoEmbedder:
         """The size of a vector."""
         return self.bilm.options.output_dim
 
-    def embed_sentence(self, sentence: Iterable[str]) -> np.ndarray:
+    def embed_sentence(self, sentence: Iterable[str | Token]) -> np.ndarray:
         """Returns the vectors of a sentence, float32. *Shape:* `(layers, tokens, dim)`, token layer first."""
         return self.embed_batch([sentence])[0]
 
-    def embed_batch(self, batch: Iterable[Iterable[str]]) -> list[np.ndarray]:
+    def embed_batch(self, batch: Iterable[Iterable[str | Token]]) -> list[np.ndarray]:
         """Returns each sentence as `embed_sentence` does. A sentence without tokens is `(layers, 0, dim)`."""
         return self._embed([_numbered(index, tokens) for index, tokens in enumerate(batch)], self.batch_size)
 
-    def batch_to_embeddings(self, batch: Iterable[Iterable[str]]) -> tuple[torch.Tensor, torch.Tensor]:
+    def batch_to_embeddings(
+        self, batch: Iterable[Iterable[str | Token]]
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """
         Returns a batch as tensors on the biLM's device, computed together, whatever `batch_size` is. *Shape:*
         `(sentences, layers, longest, dim)`, zero after the end of a sentence, and the mask `(sentences,
@@ -113,7 +116,7 @@ class ElmoEmbedder:
         return self.bilm.encode(ids).transpose(0, 1), mask
 
     def embed_sentences(
-        self, sentences: Iterable[Iterable[str]], batch_size: int | None = None
+        self, sentences: Iterable[Iterable[str | Token]], batch_size: int | None = None
     ) -> Iterator[np.ndarray]:
         """
         Yields each sentence as `embed_sentence` returns it, in their order. Some batches are read ahead, so
@@ -214,7 +217,7 @@ def _source_lines(source: Iterable[str] | Source) -> Iterator[SourceLine]:
         yield SourceLine(name, line_number, line)
 
 
-def _numbered(index: int, tokens: Iterable[str]) -> NumberedSentence:
+def _numbered(index: int, tokens: Iterable[str | Token]) -> NumberedSentence:
     return NumberedSentence(index, checked_words(index, tokens))
 
 

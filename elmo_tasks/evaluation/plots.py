@@ -63,13 +63,27 @@ def bars(table: Table, *, groups: str, bars: str, heights: str) -> "Figure":
     return figure
 
 
-def heat_map(values: Sequence[Sequence[Cell]], *, rows: Sequence[str], columns: Sequence[str]) -> "Figure":
-    """Draws numbers from 0 to 1 as colours; up to `MAX_FIELDS` rows and columns it shows them, too."""
+def heat_map(
+    values: Sequence[Sequence[Cell]],
+    *,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    middle: float | None = None,
+) -> "Figure":
+    """
+    Draws numbers from 0 to 1 as colours, or numbers on either side of a `middle`; up to `MAX_FIELDS` rows and
+    columns it shows them, too.
+    """
     width, height = (min(len(names), MAX_FIELDS) for names in (columns, rows))
     figure = _new_figure(2.5 + 0.8 * width, 1.0 + 0.4 * height)
     axes = figure.subplots()
     numbers = [[_number(value) for value in row] for row in values]
-    image = axes.imshow(numbers, vmin=0.0, vmax=1.0, cmap="Blues", aspect="auto")
+    low, high, colours = 0.0, 1.0, "Blues"
+    if middle is not None:
+        distances = [abs(value - middle) for line in numbers for value in line if not math.isnan(value)]
+        reach = max([0.1, *distances])
+        low, high, colours = middle - reach, middle + reach, "PuOr"
+    image = axes.imshow(numbers, vmin=low, vmax=high, cmap=colours, aspect="auto")
     axes.set_xticks(range(len(columns)), list(map(_without_formulas, columns)))
     axes.set_yticks(range(len(rows)), list(map(_without_formulas, rows)))
     if max(len(columns), len(rows)) > MAX_FIELDS:
@@ -78,7 +92,9 @@ def heat_map(values: Sequence[Sequence[Cell]], *, rows: Sequence[str], columns: 
         for row, line in enumerate(numbers):
             for column, value in enumerate(line):
                 if not math.isnan(value):
-                    colour = "white" if value > 0.5 else "black"
+                    share = (value - low) / (high - low)
+                    is_dark = share > 0.5 if middle is None else abs(2 * share - 1) > 0.7
+                    colour = "white" if is_dark else "black"
                     axes.text(column, row, f"{value:.2f}", ha="center", va="center", color=colour)
     figure.colorbar(image)
     return figure

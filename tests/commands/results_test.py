@@ -89,7 +89,7 @@ def write(path, *names):
     """Writes results as a verb does."""
     table = Table(("test", "vectors", "score", "pairs"))
     for i, name in enumerate(names):
-        table.add(name, "layer 0", i / 3, None)
+        table.add("WordSim", name, i / 3, None)
     work = path.parent / "work"
     work.mkdir(parents=True)
     ResultsWriter(work, path).write(table, bars(table, groups="test", bars="vectors", heights="score"))
@@ -126,13 +126,16 @@ class TestReport:
         assert texts(html, "code") == ["runs/ner/layers.csv", "runs/sst/layers.csv", "runs/sst/words.csv"]
         columns = ["test", "vectors", "score", "pairs"]
         assert texts(html, "th") == ["result", "rows", "best", *columns * 3]
-        assert texts(html, "td")[1:3] == ["2", "score 0.3333: <script>alert(1)</script>, layer 0"]
+        assert texts(html, "td")[1:3] == ["2", "score 0.3333: WordSim, <script>alert(1)</script>"]
         assert texts(html, "td")[9:17] == [
-            *("łódź", "layer 0", "0.0000", ""),
-            *("<script>alert(1)</script>", "layer 0", "0.3333", ""),
+            *("WordSim", "łódź", "0.0000", ""),
+            *("WordSim", "<script>alert(1)</script>", "0.3333", ""),
         ]
-        assert texts(html, "td")[-4:] == ["& more", "layer 0", "0.0000", ""]
-        assert '<td>layer 0</td><td class="number">0.3333</td>' in re.sub(r"\s*\n\s*", "", html)
+        assert texts(html, "td")[-4:] == ["WordSim", "& more", "0.0000", ""]
+        assert '<td>łódź</td><td class="number">0.0000</td>' in re.sub(r"\s*\n\s*", "", html)
+        # A picture comes before its table.
+        parts = re.findall(r"<(h2|img|table)\b", html)
+        assert parts == ["h2", "table", "h2", "img", "table", "h2", "img", "table", "h2", "table"]
 
     def test_neighbours_and_mixes(self, elmo, tmp_path, monkeypatch):
         """The word of a neighbour is marked; an archive has the name of its run."""
@@ -163,7 +166,9 @@ class TestReport:
         ("table", "best"),
         [
             ("test,vectors,score\na,layer 0,nan\nb,layer 0,nan\n", ""),
-            ("test,vectors,score\na,layer 0,0.5\nb,layer 0,nan\n", "score 0.5000: a, layer 0"),
+            ("test,vectors,score\na,layer 0,0.5\na,layer 1,nan\n", "score 0.5000: a, layer 0"),
+            # Scores of different tests cannot be compared.
+            ("test,section,vectors,score\na,x,layer 0,0.5\na,y,layer 0,0.25\n", ""),
             (
                 "fraction,training instances,ELMo,f1,standard deviation\n"
                 "0.5,10,without,0.2,\n0.5,10,with,0.4,\n1.0,20,without,0.3,\n1.0,20,with,0.5,\n",

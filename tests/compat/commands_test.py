@@ -200,6 +200,13 @@ def test_include_package_names_a_package_that_is_missing(in_command):
         allennlp.commands.import_module_and_submodules("nopackage.models")
 
 
+def test_include_package_names_where_a_module_has_moved(in_command, tmp_path, monkeypatch):
+    (tmp_path / "own_of_0_4.py").write_text("from elmo_tasks.predictors.text import SentencePredictor\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ConfigurationError, match=r"own_of_0_4.*elmo_tasks\.pipeline\.predictor"):
+        allennlp.commands.import_module_and_submodules("own_of_0_4")
+
+
 @pytest.mark.parametrize(("options", "size"), [([], None), (["--batch-size", "1"], 1)])
 def test_predict_takes_its_own_batch_size(in_command, monkeypatch, options, size):
     """AllenNLP's own default is 1."""

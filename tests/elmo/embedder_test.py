@@ -256,6 +256,8 @@ def test_exported(files):
     with pytest.raises(ElmoError, match="requires_grad_"):
         torch.export.export(elmo, (batch(NONEMPTY),), strict=False)
     ids = (batch(NONEMPTY[:2]),)
+    with pytest.raises(ElmoError, match=r"torch\.export"):
+        torch.jit.trace(elmo, ids)
     program = torch.export.export(elmo.requires_grad_(True), ids, dynamic_shapes=shapes, strict=False)
     torch.testing.assert_close(program.module()(batch(NONEMPTY)).input, expected)
 

@@ -139,6 +139,18 @@ def test_wrong_arguments(arguments, message):
         ElmoEmbedder(**arguments)
 
 
+def test_tokens_of_other_libraries(embedder):
+    spacy, data = pytest.importorskip("spacy"), pytest.importorskip("allennlp.data")
+    doc = spacy.blank("en")("A cat, too.")
+    words = [token.text for token in doc]
+    expected = embedder.embed_sentence(words)
+    for tokens in (doc, list(doc), [data.Token(word) for word in words]):
+        assert np.array_equal(embedder.embed_sentence(tokens), expected)
+    vectors, mask = embedder.batch_to_embeddings([doc, doc[:2]])
+    assert mask.sum(dim=1).tolist() == [len(words), 2]
+    assert np.allclose(vectors[0].numpy(), expected, atol=1e-6)
+
+
 @pytest.mark.parametrize("wrong", ["A cat", [1, 2], [None], 3, {"tokens": ["A", "cat"]}, {"A", "cat"}])
 def test_what_are_no_tokens(embedder, wrong):
     with pytest.raises(ElmoError, match=r"^sentence 1: "):

@@ -45,6 +45,14 @@ def test_heat_map_writes_its_numbers():
     assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["ner", "sst"]
 
 
+def test_heat_map_around_a_middle():
+    """Numbers that are equally far from it have colours that are equally strong."""
+    figure = heat_map([[0.25, 0.5], [math.nan, 0.75]], rows=["ner", "sst"], columns=["a", "b"], middle=0.5)
+    assert figure.axes[0].images[0].get_clim() == (0.25, 0.75)
+    even = heat_map([[0.5]], rows=["ner"], columns=["a"], middle=0.5)
+    assert even.axes[0].images[0].get_clim() == (0.4, 0.6)
+
+
 def test_curves_go_through_their_points():
     table = Table(("part", "model", "score", "deviation"))
     table.add(0.01, "one", 0.25, 0.125)

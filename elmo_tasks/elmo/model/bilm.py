@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from elmo_tasks.common.errors import FilePath
-from elmo_tasks.elmo.model.encoders import CharacterEncoder, UnicodeEncoder, WordEncoder
+from elmo_tasks.elmo.model.encoders import CharacterEncoder, Token, UnicodeEncoder, WordEncoder
 from elmo_tasks.elmo.model.lstm import LstmState, StackedBiLstm
 from elmo_tasks.elmo.model.options import BiLmOptions, CharacterOptions
 from elmo_tasks.elmo.model.weight_file import read_weights
@@ -85,7 +85,7 @@ class BiLm(nn.Module):
         """Returns a state of zeros, from which the original starts a text."""
         return zero_state(self.options, batch, like=self.token_encoder.embedding)
 
-    def padded_ids(self, sentences: Iterable[Iterable[str]]) -> torch.Tensor:
+    def padded_ids(self, sentences: Iterable[Iterable[str | Token]]) -> torch.Tensor:
         """Returns the ids of sentences, see `TokenEncoder.padded_ids`, on the biLM's device."""
         return self.token_encoder.padded_ids(sentences).to(self.token_encoder.embedding.device)
 

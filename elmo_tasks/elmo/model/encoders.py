@@ -15,7 +15,7 @@ other ids.
 import textwrap
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence, Set
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import torch
@@ -45,6 +45,13 @@ ACTIVATIONS = {"relu": torch.relu, "tanh": torch.tanh}
 OUT_OF_VOCABULARY = "<oov>"
 Dictionary = Mapping[str, int]
 """The row of each entry in its table."""
+
+
+class Token(Protocol):
+    """A token of spaCy or AllenNLP."""
+
+    @property
+    def text(self) -> str | None: ...
 
 
 class TokenEncoder(nn.Module, ABC):
@@ -80,7 +87,7 @@ class TokenEncoder(nn.Module, ABC):
         """Returns where there is a word. *Shape:* `(batch, tokens, *id)` to `(batch, tokens)`."""
 
     @classmethod
-    def padded_ids(cls, sentences: Iterable[Iterable[str]]) -> torch.Tensor:
+    def padded_ids(cls, sentences: Iterable[Iterable[str | Token]]) -> torch.Tensor:
         """
         Returns the ids of sentences; for errors see `checked_words`. *Shape:* `(sentences, longest, *id)`, 0
         after the end of a sentence.
@@ -120,9 +127,10 @@ def is_traced() -> bool:
     return torch.compiler.is_exporting() or torch._C._are_functorch_transforms_active()
 
 
-def checked_words(index: int, words: Iterable[str]) -> list[str]:
-    """Returns a sentence's tokens; a text, mapping or set, or a token of another type, is an `ElmoError`."""
+def checked_words(index: int, words: Iterable[str | Token]) -> list[str]:
+    """Returns a sentence's tokens as texts; a text, mapping or set, or another object, is an `ElmoError`."""
     tokens: list[Any] = list(words) if isinstance(words, Iterable) else [words]
+    tokens = [token if isinstance(token, str) else getattr(token, "text", token) for token in tokens]
     if isinstance(words, str | Mapping | Set) or not all(isinstance(token, str) for token in tokens):
         raise ElmoError(
             f"{textwrap.shorten(repr(words), 60)} is not a list of tokens",
