@@ -83,7 +83,7 @@ def test_one_model_twice_is_the_model(tmp_path, bilm):
     # Without the gold tags, and of a sentence alone
     del batch["tags"]
     assert "loss" not in ensemble(**batch)
-    with pytest.raises(ConfigurationError, match="tag"):
+    with pytest.raises(ConfigurationError, match="elmo_ner"):
         ensemble(**batch, tag=None)
 
 
