@@ -53,10 +53,11 @@ TRAINED_SHARE = 0.9
 SEED = 13
 PREDICTIONS = "validation.jsonl"
 """The file of a run with the records that chose the epoch, and their predictions."""
-NETWORK_TEXTS = 10_000
+NETWORK_TEXTS = 20_000
 """
 The number of texts from which the network is trained, too. The linear model was as good with 3,264 pairs of
-MRPC and 6,920 sentences of SST-2; no larger set was tried.
+MRPC and 6,920 sentences of SST-2. With 24,851 descriptions of AG News it had an accuracy of .896 on 842
+others, and the network, in twelve times the time, of .900.
 """
 LINEAR = "classifier_linear_elmo"
 _EXAMPLES, _LONGEST = 3, 200
