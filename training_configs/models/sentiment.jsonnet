@@ -12,6 +12,7 @@ classifier.config + {
     tokenizer: { type: 'elmo_spacy', language: 'en' },
     token_indexers: { tokens: { type: 'single_id', lowercase_tokens: true } },
   },
+  vocabulary: { min_count: { tokens: 5 } },
   train_data_path: null,
   validation_data_path: null,
   data_loader+: { batch_sampler+: { batch_size: 64 } },
