@@ -218,6 +218,15 @@ class TrainOnOwnData(Verb):
         return parts
 
     def _config(self, inspection: Inspection, name: str) -> dict[str, Any]:
+        """Returns the config of the data with the values of `--overrides`."""
+        config = self._config_of_data(inspection, name)
+        overrides = parse_overrides(self.overrides) if self.overrides else {}
+        if name == LINEAR and self.has_epochs(inspection):
+            # Its model and trainer have other keys than the network's.
+            overrides = {key: value for key, value in overrides.items() if key.startswith("dataset_reader")}
+        return with_overrides(config, overrides) if overrides else config
+
+    def _config_of_data(self, inspection: Inspection, name: str) -> dict[str, Any]:
         name = name.removesuffix("_elmo" if self.no_elmo else "")
         config = Params.from_file(str(bundled(f"training_configs/{name}.jsonnet"))).as_dict(quiet=True)
         indexers = config["dataset_reader"]["token_indexers"]
@@ -243,11 +252,7 @@ class TrainOnOwnData(Verb):
         if self.epochs is not None and "num_epochs" in config["trainer"]:
             config["trainer"]["num_epochs"] = self.epochs
         config |= dict.fromkeys(("random_seed", "numpy_seed", "pytorch_seed"), self.seed)
-        overrides = parse_overrides(self.overrides) if self.overrides else {}
-        if name == LINEAR and self.has_epochs(inspection):
-            # Its model and trainer have other keys than the network's.
-            overrides = {key: value for key, value in overrides.items() if key.startswith("dataset_reader")}
-        return with_overrides(config, overrides) if overrides else config
+        return config
 
     def predict_dev(self) -> Path:
         """Writes the predictions for the records that are not trained on to a file, and returns its path."""
@@ -292,7 +297,7 @@ class Classify(TrainOnOwnData):
     def train_models(self, inspection: Inspection) -> Path:
         if self.no_elmo:
             return super().train_models(inspection)
-        self.train_model(self._linear_config(inspection), self.output)
+        self.train_model(self._config(inspection, LINEAR), self.output)
         if self.has_epochs(inspection):
             network = self.output / "network"
             self.train_model(self._config(inspection, CONFIGS[self.task]), network)
@@ -301,8 +306,10 @@ class Classify(TrainOnOwnData):
             return self.output / PREDICTIONS_OF_FOLDS
         return self.predict_dev()
 
-    def _linear_config(self, inspection: Inspection) -> dict[str, Any]:
-        config = self._config(inspection, LINEAR)
+    def _config_of_data(self, inspection: Inspection, name: str) -> dict[str, Any]:
+        config = super()._config_of_data(inspection, name)
+        if name != LINEAR:
+            return config
         trainer = config["trainer"]
         trainer |= {"class_weight": self.class_weight, "seed": self.seed}
         assert inspection.texts is not None

@@ -32,17 +32,19 @@ def predicted(shown):
 def test_classify_fits_all_texts_and_scores_folds(tmp_path, allennlp):
     (tmp_path / "mine.csv").write_text(CSV)
     arguments = ("elmo", "classify", tmp_path / "mine.csv", "-o", tmp_path / "run")
+    arguments += ("--overrides", '{"trainer.folds": 4, "trainer.sentence_encoder": null}')
     shown = allennlp(*arguments, "--class-weight", "balanced")
     assert "held out" not in shown
     metrics = json.loads((tmp_path / "run" / METRICS).read_text())
     accuracy, spread = (metrics[f"cross_validation_accuracy{end}"] for end in ("", "_spread"))
-    assert f"accuracy {accuracy:.3f} (+-{spread:.3f} over 5 folds)" in shown
+    assert f"accuracy {accuracy:.3f} (+-{spread:.3f} over 4 folds)" in shown
     assert mentions(shown, "25, 50 and 100%", f"{accuracy:.3f}")
     lines = (tmp_path / "run" / PREDICTIONS_OF_FOLDS).read_text().splitlines()
     assert [json.loads(line)["gold_label"] for line in lines] == ["good", "bad"] * 10
     assert predicted(shown) == [" ".join(json.loads(line)["sentence1_tokens"]) for line in lines[:3]]
     config = json.loads((tmp_path / "run/config.json").read_text())
     assert config["trainer"]["class_weight"] == "balanced"
+    assert config["trainer"]["sentence_encoder"] is None
     (tmp_path / "in.jsonl").write_text('{"sentence": "A warm film."}\n')
     words = shown.strip().splitlines()[-1].split()[1:]
     names = {"TEXTS.jsonl": tmp_path / "in.jsonl", "PREDICTIONS.jsonl": tmp_path / "out.jsonl"}
