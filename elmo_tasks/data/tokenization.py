@@ -18,6 +18,7 @@ from allennlp.data import Token, Tokenizer
 from elmo_tasks.common.errors import errors_as
 from elmo_tasks.common.strict_params import ConfigError, StrictParams
 from elmo_tasks.common.values import Name
+from elmo_tasks.data.normalization import normalized
 
 if TYPE_CHECKING:
     import spacy
@@ -127,22 +128,26 @@ cached_tokenizer = lru_cache(maxsize=None)(chosen_tokenizer)
 
 
 def split_words(tokenizer: Tokenizer, text: str) -> Words:
-    """Returns the words of a text and their offsets. Words that are not in it are an error."""
+    """
+    Returns the words of a text, which are `normalized`, and their offsets in the given text. Words that are
+    not in it are an error.
+    """
     words: list[str] = []
     offsets: list[tuple[int, int]] = []
     end = 0
-    for token in tokenizer.tokenize(text):
+    plain, origins = normalized(text)
+    for token in tokenizer.tokenize(plain):
         word = token.text or ""
         # Most of AllenNLP's own tokenizers do not give offsets.
-        start = text.find(word, end) if token.idx is None else token.idx
+        start = plain.find(word, end) if token.idx is None else token.idx
         if start < 0:
             raise ConfigurationError(
-                f"the tokenizer makes {word!r} of {text[end : end + 40]!r}, and must make words of the text"
+                f"the tokenizer makes {word!r} of {plain[end : end + 40]!r}, and must make words of the text"
             )
         end = start + len(word)
         if word.strip():
             words.append(word)
-            offsets.append((start, end))
+            offsets.append((start, end) if origins is None else (origins[start][0], origins[end - 1][1]))
     return Words(text, words, offsets)
 
 

@@ -33,6 +33,7 @@ from elmo_tasks.data.reader import TaskReader, check_words, join_words, text_fie
 from elmo_tasks.data.tag_schemes import MixedSchemeError, Scheme, Span, TagError, TagReader, from_spans
 from elmo_tasks.data.tally import Tally
 from elmo_tasks.data.tokenization import Words, tokenizer_of_script
+from elmo_tasks.ner.reading import as_read, read_ranks
 
 logger = logging.getLogger(__name__)
 
@@ -76,6 +77,8 @@ class NerReader(TaskReader):
     strict : whether oddities, which otherwise are counted, are errors: a `B-` that IOB1 does not allow, or an
         `I-` that opens an entity in IOB2; a span that cuts a token, which becomes the whole token; and a span
         that overlaps a longer one, which is left out.
+    case_vocabulary : file of words, the most frequent first. By it, the model reads the words of a sentence
+        without a small letter in their usual case, see `as_read`; in answers they stay as they are.
     The others : see `TaskReader`.
     """
 
@@ -91,6 +94,7 @@ class NerReader(TaskReader):
         tag_scheme: Literal["auto", "IOB1", "IOB2", "BIOES", "BIOUL", "BMES", "IO"] = "auto",
         tag_names: Optional[Names] = None,
         strict: bool = False,
+        case_vocabulary: Optional[Name] = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -101,13 +105,14 @@ class NerReader(TaskReader):
         self.tag_names = tag_names
         self.strict = strict
         self.tag_scheme = tag_scheme
+        self.ranks = None if case_vocabulary is None else read_ranks(case_vocabulary)
 
     def examples(self, file_path: str) -> Iterator[_Example | InputError]:
         return self.read_files(file_path, self._file, gold_files(file_path, COMPANIONS))
 
     def instances(self, example: _Example) -> list[Instance]:
         sentence, spans = example
-        return [_instance(sentence.text or sentence.words, spans, sentence.ids)]
+        return [self._instance(sentence.text or sentence.words, spans, sentence.ids)]
 
     @classmethod
     def find(cls, sample: Sample) -> Finding:
@@ -149,10 +154,24 @@ class NerReader(TaskReader):
         content = words if text is None or offsets is None else Words(text, words, offsets)
         check_words(words, tags=tags, offsets=offsets)
         if tags is None:
-            return _instance(content, None)
+            return self._instance(content, None)
         reader = TagReader(self.tag_scheme, strict=self.strict)
         reader.find_scheme(tags)
-        return _instance(content, reader.spans(tags, range(1, len(tags) + 1)))
+        return self._instance(content, reader.spans(tags, range(1, len(tags) + 1)))
+
+    def _instance(
+        self, content: Words | list[str], spans: list[Span] | None, ids: Mapping[str, Any] | None = None
+    ) -> Instance:
+        words = content if isinstance(content, Words) else join_words(content)
+        tokens = text_field(words._replace(words=as_read(words.words, self.ranks)))
+        sentence = NerSentence(words.words, words.text, words.offsets)
+        if ids:
+            sentence.ids = ids
+        fields: dict[str, Field] = {"tokens": tokens, "metadata": MetadataField(sentence)}
+        if spans is not None:
+            fields["tags"] = TagField(from_spans(spans, len(words.words), Scheme.BIOUL), tokens)
+            sentence.gold_tags = from_spans(spans, len(words.words), Scheme.IOB2)
+        return Instance(fields)
 
     def _file(self, path: Path, counts: Tally) -> Generator[_Example | InputError]:
         options = EntityOptions(self.columns, self.split, self.tag_names, self.encoding, self.every_record)
@@ -277,18 +296,3 @@ def _tokens_of(sentence: EntitySentence, span: Span, counts: Tally) -> Span:
         problem = f"{characters!r} ({span.label}) cuts a token, and is read as {whole!r}"
         counts.count_oddity("spans that begin or end within a token", sentence.lines[first], problem)
     return Span(first, last + 1, span.label)
-
-
-def _instance(
-    content: Words | list[str], spans: list[Span] | None, ids: Mapping[str, Any] | None = None
-) -> Instance:
-    words = content if isinstance(content, Words) else join_words(content)
-    tokens = text_field(words)
-    sentence = NerSentence(words.words, words.text, words.offsets)
-    if ids:
-        sentence.ids = ids
-    fields: dict[str, Field] = {"tokens": tokens, "metadata": MetadataField(sentence)}
-    if spans is not None:
-        fields["tags"] = TagField(from_spans(spans, len(words.words), Scheme.BIOUL), tokens)
-        sentence.gold_tags = from_spans(spans, len(words.words), Scheme.IOB2)
-    return Instance(fields)
