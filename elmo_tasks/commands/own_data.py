@@ -19,6 +19,7 @@ from allennlp.common import JsonDict, Params
 from allennlp.common.params import parse_overrides, with_overrides
 from allennlp.data import DatasetReader
 from allennlp.models.archival import CONFIG_NAME
+from allennlp.models.model import _DEFAULT_WEIGHTS
 
 from elmo_tasks.archives import open_archive
 from elmo_tasks.archives.opening import trained_archives
@@ -168,7 +169,8 @@ class TrainOnOwnData(Verb):
 
     @property
     def _has_bundled_bilm(self) -> bool:
-        return not self.no_elmo and self.weight_file is None and "model.elmo" not in self.overrides
+        files = self.options_file or self.weight_file
+        return not (self.no_elmo or files or "model.elmo" in self.overrides)
 
     def _about_dev(self, inspection: Inspection) -> Iterator[str]:
         """Yields lines about the data that are not trained on: DEV, or a part of TRAIN that is held out."""
@@ -290,6 +292,11 @@ class Classify(TrainOnOwnData):
         "let all classes count as much in the linear model, however rare"
     )
 
+    def _about_dev(self, inspection: Inspection) -> Iterator[str]:
+        if not (self.no_elmo or self._has_bundled_bilm):
+            yield "  the sentence encoder, which reads by the biLM of the project, is left out"
+        yield from super()._about_dev(inspection)
+
     def has_epochs(self, inspection: Inspection) -> bool:
         wanted = self.network or self.no_elmo or self.epochs is not None
         return wanted or inspection.records >= NETWORK_TEXTS
@@ -298,6 +305,8 @@ class Classify(TrainOnOwnData):
         if self.no_elmo:
             return super().train_models(inspection)
         self.train_model(self._config(inspection, LINEAR), self.output)
+        # The archive has the same weights, and a run that was stopped is fitted again.
+        (self.output / _DEFAULT_WEIGHTS).unlink(missing_ok=True)
         if self.has_epochs(inspection):
             network = self.output / "network"
             self.train_model(self._config(inspection, CONFIGS[self.task]), network)

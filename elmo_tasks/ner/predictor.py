@@ -26,7 +26,11 @@ class NerGradients(Gradients):
         (words,) = self.texts(instance)
         before = cast(NerSentence, instance["metadata"].metadata)
         tags = convert(cast(TagField, instance["tags"]).labels, Scheme.BIOUL, Scheme.IOB2)
-        text = Words(before.text, words, before.offsets) if words == before.words else join_words(words)
+        # A word that has been replaced has no place in the text.
+        places = [token.idx for token in cast(TextField, instance["tokens"]).tokens]
+        if places == [start for start, _ in before.offsets]:
+            return NerSentence(before.words, before.text, before.offsets, tags)
+        text = join_words(words)
         return NerSentence(words, text.text, text.offsets, tags)
 
     def of(self, instances: list[Instance]) -> tuple[dict[str, Any], dict[str, Any]]:

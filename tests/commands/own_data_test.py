@@ -222,7 +222,7 @@ def test_classify_with_another_bilm(tmp_path, allennlp, files):
     own = {name: files[name] for name in ("options_file", "weight_file")}
     options = [word for name, path in own.items() for word in (f"--{name.replace('_', '-')}", path)]
     arguments = ("elmo", "classify", tmp_path / "mine.csv", "-o", tmp_path / "run", *options)
-    allennlp(*arguments)
+    assert "sentence encoder" in allennlp(*arguments)
     config = json.loads((tmp_path / "run/config.json").read_text())
     assert config["model"]["elmo"] | own == config["model"]["elmo"]
     assert "sentence_encoder" not in config["trainer"]

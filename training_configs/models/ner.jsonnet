@@ -6,6 +6,7 @@ local indexers = base.dataset_reader.token_indexers;
 base {
   dataset_reader+: {
     columns: ['word', 'tag'],
+    case_vocabulary: 'pretrained/english/vocab.txt',
     token_indexers: { token_characters: indexers.token_characters, elmo: indexers.elmo },
   },
   vocabulary: {},
