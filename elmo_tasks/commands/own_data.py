@@ -305,8 +305,6 @@ class Classify(TrainOnOwnData):
         if self.no_elmo:
             return super().train_models(inspection)
         self.train_model(self._config(inspection, LINEAR), self.output)
-        # The archive has the same weights, and a run that was stopped is fitted again.
-        (self.output / _DEFAULT_WEIGHTS).unlink(missing_ok=True)
         if self.has_epochs(inspection):
             network = self.output / "network"
             self.train_model(self._config(inspection, CONFIGS[self.task]), network)
@@ -337,7 +335,7 @@ class Classify(TrainOnOwnData):
         scores = f"{name} {of_network:.4f} of the network, {of_linear:.4f} of the linear model"
         if of_network <= of_linear:
             return f"\nThe linear model is kept: {scores}, on the same texts."
-        for name in (ARCHIVE, CONFIG_NAME, METRICS):
+        for name in (ARCHIVE, CONFIG_NAME, METRICS, _DEFAULT_WEIGHTS):
             shutil.copyfile(network / name, self.output / name)
         return f"\nThe network is kept, as {self.output / ARCHIVE}: {scores}, on the same texts."
 
