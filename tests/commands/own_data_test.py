@@ -98,11 +98,12 @@ def test_the_better_model_is_kept(tmp_path, of_network, kept):
     ):
         folder.mkdir(exist_ok=True)
         (folder / METRICS).write_text(json.dumps({"best_validation_accuracy": accuracy}))
-        for file in ("config.json", "model.tar.gz"):
+        for file in ("config.json", "model.tar.gz", "best.th"):
             (folder / file).write_text(name)
     verb = Classify(train="a.csv", dev=None, output=tmp_path)
     assert mentions(verb._choose(tmp_path / "network"), f"The {kept}", "is kept", str(of_network), "0.8")
-    assert (tmp_path / "model.tar.gz").read_text() == (tmp_path / "config.json").read_text() == kept
+    for file in ("config.json", "model.tar.gz", "best.th"):
+        assert (tmp_path / file).read_text() == kept
 
 
 def test_classify_pairs(tmp_path, allennlp):
