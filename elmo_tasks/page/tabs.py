@@ -1,6 +1,7 @@
 """The tabs of the page: the form of each model, its examples, and the line that says what it is."""
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -17,6 +18,7 @@ from elmo_tasks.data.tokenization import Words, tokenizer
 from elmo_tasks.page.templates import COLOURS
 from elmo_tasks.pipeline.explanations import can_explain
 from elmo_tasks.pipeline.predictor import TaskPredictor
+from elmo_tasks.srl.predictor import sentence_starts
 from elmo_tasks.vectors.encoder import LearnedMix, mixes_of
 
 
@@ -119,6 +121,15 @@ class Tab:
     @property
     def about(self) -> Task:
         return TASK_TITLES.get(self.task, Task(self.name, "The result of the model, as JSON."))
+
+    def sentence_of(self, text: str, predicate: JsonDict) -> tuple[int, int]:
+        """Returns the characters `[start, end)` of the sentence of a predicate."""
+        assert self.tokenize is not None
+        words = self.tokenize(text)
+        starts = sentence_starts(words)
+        sentence = bisect_right(starts, predicate["index"])
+        first, end = starts[sentence - 1], [*starts, len(words.words)][sentence]
+        return words.offsets[first][0], words.offsets[end - 1][1]
 
     def content(self, form: Mapping[str, str]) -> JsonDict:
         """Returns the predictor's input from a form. A `ConfigurationError` is in the words of a reader."""

@@ -87,9 +87,9 @@ def mentions(clusters: list[list[JsonDict]]) -> Iterator[Mark]:
             yield Mark(*span, str(index), name=f"mention of cluster {index}", colour=index % COLOURS)
 
 
-def marked(text: str, marks: Iterable[Mark]) -> Markup:
-    """Returns a text with its marks. Where two marks cross, the second is cut in two."""
-    html = _marked(text, 0, len(text), sorted(marks, key=_outer_first))
+def marked(text: str, marks: Iterable[Mark], span: tuple[int, int] | None = None) -> Markup:
+    """Returns a text, or a span of it, with its marks. Where two marks cross, the second is cut in two."""
+    html = _marked(text, *(span or (0, len(text))), sorted(marks, key=_outer_first))
     return Markup('<p class="marked" dir="auto">{}</p>').format(html)
 
 

@@ -78,7 +78,7 @@ class SrlPredictor(SentencePredictor):
     def read(self, json_dict: JsonDict) -> SrlText:
         text: Words = super().read(json_dict)
         check_word_lengths(text.words)
-        starts = [0] if "tokens" in json_dict else _sentence_starts(text)
+        starts = [0] if "tokens" in json_dict else sentence_starts(text)
         if "predicates" not in json_dict:
             return SrlText(text, starts, None)
         expected = f'"predicates": indices of the {len(text.words)} tokens, from 0'
@@ -211,7 +211,7 @@ class SrlPredictor(SentencePredictor):
         return RenewedPipeline(partial(spacy.load, self._english_model))
 
 
-def _sentence_starts(text: Words) -> list[int]:
+def sentence_starts(text: Words) -> list[int]:
     """Starts a sentence at a paragraph and a line, too. One in lower case continues the one before."""
     words = text.words
     sentences = sentence_rules().analyze(words).sents if words else ()

@@ -65,8 +65,8 @@ def test_the_overview_has_the_tabs(ask):
 @pytest.mark.parametrize(
     ("config", "form", "pattern", "count"),
     [
-        ("srl", {"sentence": "Ana sold it.", "predicates": "sold"}, "<figcaption><strong>sold<", 1),
-        ("srl", {"sentence": "Ana sold it."}, "<figcaption><strong>sold<", 1),
+        ("srl", {"sentence": "Ana sold it.", "predicates": "sold"}, "<summary>sold<", 1),
+        ("srl", {"sentence": "Ana sold it."}, "<summary>sold<", 1),
         ("squad", {"passage": "Bo ran home.", "question": "Who ran?"}, '<th scope="row" dir="auto">1. ', 1),
         ("snli", {"premise": "A man ran.", "hypothesis": "He ran."}, '<table class="heat">', 2),
         ("sst", {"sentence": "Good film."}, "<ruby ", 3),

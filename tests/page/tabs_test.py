@@ -28,6 +28,12 @@ def test_predicates_are_words_or_places(srl):
     assert srl.content({"sentence": sentence, "predicates": " "}) == content
 
 
+def test_the_sentence_of_a_predicate(srl):
+    text = "Ana sold it. Bo ran home."
+    assert srl.sentence_of(text, {"index": 1}) == (0, 12)
+    assert srl.sentence_of(text, {"index": 5}) == (13, len(text))
+
+
 def test_the_first_of_repeated_words_is_the_predicate(srl):
     form = {"sentence": "Run, Ana, run and run.", "predicates": "run Ana Run"}
     assert srl.content(form)["predicates"] == [4, 2, 0]
