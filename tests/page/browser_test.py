@@ -112,7 +112,7 @@ def test_looks(page):
         page.goto(tab)
         example = page.locator(".examples a").first.get_attribute("href")
         explain = "&explain=1" if page.get_by_label("Explain").count() else ""
-        addresses[tab.rpartition("/")[2]] = page.url + example + explain
+        addresses[tab.rpartition("/")[2]] = page.url + example.replace("#", f"{explain}#")
     for name, address in addresses.items():
         page.goto(address)
         assert page.evaluate(CUT_WORDS) == []
@@ -126,6 +126,15 @@ def test_a_mark_keeps_its_label_over_lines(page):
     label = answer.locator("mark", has_text="the two brothers who own").locator("small").bounding_box()
     assert mark["height"] > 3 * label["height"]
     assert label["y"] + label["height"] <= mark["y"] + mark["height"]
+
+
+def test_the_answer_has_the_focus(page):
+    page.goto("/show/ner")
+    page.get_by_label("Sentence", exact=True).fill("Ana flew to Rome.")
+    page.get_by_label("Sentence", exact=True).press("Enter")
+    page.wait_for_url("**#answer")
+    assert page.evaluate("document.activeElement.id") == "answer"
+    assert 0 <= page.locator("#answer").bounding_box()["y"] < 450
 
 
 @pytest.mark.parametrize(
