@@ -128,6 +128,20 @@ def test_a_mark_keeps_its_label_over_lines(page):
     assert label["y"] + label["height"] <= mark["y"] + mark["height"]
 
 
+def test_lines_with_and_without_marks_have_one_height(page):
+    answer = answer_of(page, f"/show/srl?sentence={SENTENCE}&predicates=sold")
+    heights = """(text) => {
+      const plain = text.cloneNode();
+      plain.textContent = "one line";
+      text.after(plain);
+      const height = plain.getBoundingClientRect().height;
+      plain.innerHTML = '<mark class="colour-1"><span>one</span><small>ARG0</small></mark> line';
+      return [height, plain.getBoundingClientRect().height];
+    }"""
+    plain, marked = answer.locator(".marked").first.evaluate(heights)
+    assert plain == marked
+
+
 def test_the_answer_has_the_focus(page):
     page.goto("/show/ner")
     page.get_by_label("Sentence", exact=True).fill("Ana flew to Rome.")
