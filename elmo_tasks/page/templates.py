@@ -81,7 +81,7 @@ def arguments(predicate_arguments: list[JsonDict], colours: Mapping[str, int]) -
 
 
 def mentions(clusters: list[list[JsonDict]]) -> Iterator[Mark]:
-    for index, cluster in enumerate(clusters):
+    for index, cluster in enumerate(clusters, start=1):
         for mention in cluster:
             span = mention["char_start"], mention["char_end"]
             yield Mark(*span, str(index), name=f"mention of cluster {index}", colour=index % COLOURS)

@@ -4,8 +4,10 @@ import pytest
 
 pytest.importorskip("fastapi", reason="the extra serve is not installed")
 import asyncio
+import json
 import re
 import threading
+from collections import Counter
 from contextlib import asynccontextmanager
 from html import unescape
 from types import SimpleNamespace
@@ -119,12 +121,30 @@ def test_a_form_goes_to_its_address(ask):
     assert "checked" in html
 
 
+def test_names_are_counted(ask):
+    params = {"sentence": "Ana saw Bo. Ana saw Bo."}
+    response = ask("GET", "/show/names", params=params)
+    names = json.loads(unescape(re.search('<pre id="json"[^>]*>(.*?)</pre>', response.text, re.DOTALL)[1]))
+    counts = Counter(entity["text"] for entity in names["entities"])
+    shown = re.findall(r'<td dir="auto">(.*?)</td><td>.*?</td><td class="number">(\d+)</td>', response.text)
+    totals = Counter()
+    for name, times in shown:
+        totals[unescape(name)] += int(times)
+    assert totals == counts
+
+
+def test_a_text_without_replaced_pronouns_is_not_repeated(ask):
+    response = ask("GET", "/show/who", params={"document": "No."})
+    assert "No pronoun was replaced." in response.text
+    assert 'class="resolved"' not in response.text
+
+
 @pytest.mark.parametrize(
     ("tab", "text", "headings"),
     [
         ("names", {"sentence": "Ana"}, [r"Ana: \w+ \([A-Z]+, \d+%\)"]),
         ("names", {"sentence": "a"}, ["No entity"]),
-        ("who", {"document": "Ana saw Bo. She liked him."}, ["Cluster 0: .*Ana.*"]),
+        ("who", {"document": "Ana saw Bo. She liked him."}, ["Cluster 1: .*Ana.*"]),
         ("who", {"document": "She liked him. No."}, ["No cluster"]),
     ],
 )

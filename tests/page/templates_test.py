@@ -18,7 +18,7 @@ def test_marks_of_characters():
     shown = [(mark[:3], mark.colour) for mark in arguments(parts, {"ARG1": 5})]
     assert shown == [((0, 2, "ARG1"), 5), ((7, 10, "ARG1"), 5), ((2, 5, "V"), 0)]
     place = {"char_start": 3, "char_end": 5}
-    assert [mark[:3] for mark in mentions([[place], [place]])] == [(3, 5, "0"), (3, 5, "1")]
+    assert [mark[:3] for mark in mentions([[place], [place]])] == [(3, 5, "1"), (3, 5, "2")]
 
 
 @pytest.mark.parametrize(
