@@ -122,6 +122,11 @@ class Tab:
     def about(self) -> Task:
         return TASK_TITLES.get(self.task, Task(self.name, "The result of the model, as JSON."))
 
+    def title_of(self, example: Mapping[str, str]) -> str:
+        """Returns the texts of an example, a question before its passage."""
+        fields = sorted(self.fields, key=lambda field: field.is_long)
+        return " · ".join(example[field.name] for field in fields if field.name in example)
+
     def sentence_of(self, text: str, predicate: JsonDict) -> tuple[int, int]:
         """Returns the characters `[start, end)` of the sentence of a predicate."""
         assert self.tokenize is not None

@@ -28,6 +28,11 @@ def test_predicates_are_words_or_places(srl):
     assert srl.content({"sentence": sentence, "predicates": " "}) == content
 
 
+def test_the_title_of_an_example_begins_with_its_question():
+    tab = Tab.of("m", predictor_of("squad"))
+    assert tab.title_of({"passage": "Bo ran.", "question": "Who ran?"}) == "Who ran? · Bo ran."
+
+
 def test_the_sentence_of_a_predicate(srl):
     text = "Ana sold it. Bo ran home."
     assert srl.sentence_of(text, {"index": 1}) == (0, 12)
