@@ -108,6 +108,12 @@ class Serve(Verb):
     min_probability: float = option(
         "leave out labels, entities and answers with a lower probability", 0.0, metavar="P"
     )
+    cors: list[str] = option(
+        "the origin of pages of others that may ask, such as https://example.org; several times for several",
+        default=[],
+        metavar="ORIGIN",
+        action="append",
+    )
     access_log: bool = flag("print a line for each request, with the text that a link to the page holds")
     ray: ReplicaArguments = titled("Ray (the extra ray)")
     limits: LimitArguments = titled("limits")
@@ -130,7 +136,7 @@ class Serve(Verb):
             self._listening() as listening,
             self._models(limits, listening.getsockname()[:2]) as (models, tabs),
         ):
-            app = create_app(models, limits=limits, token=token)
+            app = create_app(models, limits=limits, token=token, origins=self.cors)
             Page(app, tabs=tabs, limits=limits, words=self.page.words(limits))
             host, port = listening.getsockname()[:2]
             if token is None and host not in _LOCAL:

@@ -98,7 +98,7 @@ def load(
 ) -> TrainedModel[list[Entity]]: ...
 @overload
 def load(
-    name: Literal["sst", "snli", "topics"], *, device: Device = -1, min_probability: float = 0.0
+    name: Literal["sst", "sentiment", "snli", "topics"], *, device: Device = -1, min_probability: float = 0.0
 ) -> TrainedModel[Label]: ...
 @overload
 def load(

@@ -12,7 +12,7 @@ import secrets
 import socket
 import time
 from base64 import b64decode
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from functools import partial
@@ -25,6 +25,7 @@ from fastapi.security import HTTPBearer
 from fastapi_offline import FastAPIOffline
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -51,10 +52,17 @@ _STATUSES = (400, 401, 408, 413, 415, 422, 429, 500, 503)
 Answered = TypeVar("Answered")
 
 
-def create_app(models: Mapping[str, ServedModel], *, limits: Limits, token: str | None = None) -> FastAPI:
+def create_app(
+    models: Mapping[str, ServedModel],
+    *,
+    limits: Limits,
+    token: str | None = None,
+    origins: Sequence[str] = (),
+) -> FastAPI:
     """
     Returns an app that answers at `/predict/NAME`, `/health`, `/metrics` and `/docs`. Its `app.state` has the
-    `models`, by their names. With a `token`, all paths but `/health` ask for it.
+    `models`, by their names. With a `token`, all paths but `/health` ask for it. Pages of the `origins` may
+    ask, too.
     """
     app = FastAPIOffline(
         title="elmo_tasks",
@@ -105,6 +113,11 @@ def create_app(models: Mapping[str, ServedModel], *, limits: Limits, token: str 
         return JSONResponse({"error": "the service failed; its log has the error"}, 500)
 
     app.add_middleware(TokenMiddleware, models=models, metrics=metrics, token=token)
+    if origins:
+        # Around the token, which browsers do not send when they ask whether they may
+        app.add_middleware(
+            CORSMiddleware, allow_origins=origins, allow_methods=["GET", "POST"], allow_headers=["*"]
+        )
     return app
 
 

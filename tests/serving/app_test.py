@@ -187,6 +187,17 @@ def test_everything_but_health_asks_for_it(models):
     assert [response.status_code for response in responses] == [200] + [401] * 5
 
 
+@pytest.mark.parametrize("origins", [[], ["https://example.org"]])
+def test_pages_of_another_origin(models, origins):
+    page = {"Origin": "https://example.org", "Access-Control-Request-Headers": "authorization"}
+    preflight = ("OPTIONS", POST[1], {"headers": page | {"Access-Control-Request-Method": "POST"}})
+    without_token = (*POST, BODY | {"headers": page})
+    first, second = ask(models, LIMITS, preflight, without_token, token="secret", origins=origins)
+    assert (first.status_code, second.status_code) == (200 if origins else 401, 401)
+    for response in (first, second):
+        assert response.headers.get("access-control-allow-origin") == (origins[0] if origins else None)
+
+
 def test_a_client_that_leaves_before_the_answer():
     slow = Unfinished()
     with running({"slow": model_of(slow)}, LIMITS) as address:
