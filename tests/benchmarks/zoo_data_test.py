@@ -9,6 +9,7 @@ import pytest
 from benchmarks import zoo_data
 from benchmarks.zoo_data import (
     Names,
+    agreeing,
     balanced,
     neighbours,
     numbered,
@@ -89,12 +90,17 @@ def test_list_numbers_are_not_in_names():
     assert 2 < len(longer) - of_names < 25
 
 
-def test_copies_in_other_case():
-    sentences = [tagged(f"Word{number}/B-LOC") for number in range(20)]
-    words = [word for ((word, _),) in recased(sentences, lower=5, upper=10)]
-    added = [word for word in words if not word.startswith("Word")]
-    assert added == ["word0", "WORD3", "word5", "word10", "WORD13", "word15"]
-    assert list(recased(sentences)) == sentences
+def test_copies_in_lower_case():
+    sentences = [tagged(f"Word{number}/B-LOC") for number in range(12)]
+    words = [word for ((word, _),) in recased(sentences)]
+    assert [word for word in words if word.islower()] == ["word0", "word5", "word10"]
+    assert [word for word in words if not word.islower()] == [f"Word{number}" for number in range(12)]
+
+
+def test_names_that_others_leave_untagged():
+    others = [tagged("the Swedes in Ulm/B-LOC"), tagged("Swedes of Oslo/B-LOC or Bonn")]
+    kept = [tagged("Oslo/B-LOC Swedes/I-LOC sing"), tagged("Turku/B-LOC")]
+    assert list(agreeing([kept[0], tagged("Swedes/B-LOC in Ulm/B-LOC"), kept[1]], others)) == kept
 
 
 def test_small_sets_are_repeated():

@@ -199,7 +199,7 @@ def test_by_the_keyboard_alone(page):
     page.goto("/")
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
-    page.get_by_role("navigation").get_by_role("link", name="Classification").focus()
+    page.get_by_role("navigation").get_by_role("link", name="topics").focus()
     page.keyboard.press("Enter")
     page.wait_for_url("**/show/topics")
     page.keyboard.press("Tab")
