@@ -210,7 +210,7 @@ def test_by_the_keyboard_alone(page):
     page.keyboard.press("Space")  # "Explain"
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
-    page.wait_for_url("**/show/topics?sentence=The+cup+final+was+won.&explain=1")
+    page.wait_for_url("**/show/topics?sentence=The+cup+final+was+won.&explain=1#answer")
     words = page.locator("section[aria-labelledby=answer] ruby").all_inner_texts()
     assert [re.split(r"\s", word)[0] for word in words][:4] == ["The", "cup", "final", "was"]
 
@@ -254,6 +254,6 @@ def test_without_the_script(browser, address):
     page.goto("/show/ner")
     page.get_by_label("Sentence").fill("Ana flew.")
     page.get_by_role("button", name="Show").click()
-    page.wait_for_url("**/show/ner?sentence=Ana+flew.")
+    page.wait_for_url("**/show/ner?sentence=Ana+flew.#answer")
     assert page.get_by_role("heading", name="Answer").is_visible()
     context.close()
