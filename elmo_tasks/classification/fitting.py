@@ -35,6 +35,8 @@ CURVE = (25, 50)
 """The shares of the texts, in percent, whose models show what more texts bring."""
 NORMS = {"words": 0.5, "findings": 0.7, "static": 0.7}
 """Of the mean of ELMo's vectors, of what a sentence encoder finds, and of the mean of static vectors."""
+FEWEST = 10
+"""Of fewer texts, the best threshold may be near 0, and give the class to nearly all texts."""
 _TEXTS_A_TERM = 5000
 """A term has to occur in one text of as many."""
 _NEVER = -100.0
@@ -155,11 +157,11 @@ def _loss(labels: np.ndarray, probabilities: np.ndarray, weight: ClassWeight) ->
 def best_thresholds(labels: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
     """
     Returns the threshold of each class with the best F1, in the middle between two probabilities; .5 for a
-    class without texts. *Shape:* both `(texts, classes)`, to `(classes,)`.
+    class with fewer than `FEWEST` texts. *Shape:* both `(texts, classes)`, to `(classes,)`.
     """
     thresholds = np.full(labels.shape[1], 0.5)
     for index, (true, scores) in enumerate(zip(labels.T, probabilities.T, strict=True)):
-        if true.any():
+        if true.sum() >= FEWEST:
             precision, recall, bounds = precision_recall_curve(true, scores)
             f1 = 2 * precision * recall / np.maximum(precision + recall, 1e-9)
             best = f1[:-1].argmax()

@@ -201,7 +201,8 @@ class TrainOnOwnData(Verb):
         texts_of_train, labels = {text for text, _ in trained}, {label for _, label in records}
         if shared := sum(text in texts_of_train for text, _ in records):
             yield f"  odd: {shared:,} of the {len(records):,} texts of {name} are in TRAIN"
-        if self.task == "classification" and (lacking := inspection.labels.keys() - labels):
+        of_one_label = self.task == "classification" and not has_several_labels(inspection.dataset_reader)
+        if of_one_label and (lacking := inspection.labels.keys() - labels):
             classes = ", ".join(repr(each) for each in inspection.labels if each in lacking)
             yield f"  odd: {name} has no text of {shorten(classes)}, whose f1 in the scores is 0 therefore"
 

@@ -24,6 +24,7 @@ from sklearn.preprocessing import StandardScaler
 
 from elmo_tasks import Elmo, ElmoEmbedder, load
 from elmo_tasks.classification import linear
+from elmo_tasks.classification.fitting import best_thresholds
 from elmo_tasks.classification.linear import PREDICTIONS
 from elmo_tasks.common.files import bundled
 from elmo_tasks.modules.static_vectors import StaticVectors
@@ -370,3 +371,12 @@ def test_several_labels(tmp_path):
     for column in (0, 2):
         best = max(f1_score(indicators[:, column], scores[:, column] >= bound) for bound in scores[:, column])
         assert f1_score(indicators[:, column], predicted[:, column]) == pytest.approx(best)
+
+
+def test_a_rare_class_keeps_its_threshold():
+    labels = np.zeros((60, 2), dtype=int)
+    labels[:20, 0] = labels[:9, 1] = 1
+    probabilities = np.tile(np.linspace(0.4, 0.01, 60)[:, None], 2)
+    thresholds = best_thresholds(labels, probabilities)
+    assert thresholds[0] == pytest.approx((probabilities[19, 0] + probabilities[20, 0]) / 2)
+    assert thresholds[1] == 0.5
