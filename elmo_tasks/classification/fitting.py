@@ -202,6 +202,8 @@ class _Fit:
         scaling = Scaling(texts[trained])
         self.labels, self.held_out = labels[trained], held_out
         self.features, self.unseen = scaling(texts[trained]), scaling(texts[held_out])
+        if isinstance(weight, dict):  # scikit-learn refuses the weight of a class that these texts lack.
+            weight = {name: value for name, value in weight.items() if name in self.labels}
         self.regression = _regression(weight, several=labels.ndim == 2)
 
 

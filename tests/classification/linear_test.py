@@ -265,7 +265,8 @@ def test_a_sentence_encoder(tmp_path, monkeypatch, pairs):
 
 
 def test_rare_classes_are_told(tmp_path):
-    metrics = train(tmp_path / "run", [*TRAIN, *(("rare", f"text {number}") for number in range(3))])
+    rows = [*TRAIN, *(("rare", f"text {number}") for number in range(3))]
+    metrics = train(tmp_path / "run", rows, class_weight={"rare": 2.0})
     assert metrics["folds"] == 5
     assert mentions((tmp_path / "run/out.log").read_text(), "5", "'rare'")
 
