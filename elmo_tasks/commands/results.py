@@ -115,7 +115,7 @@ class ReportEntry:
         return name.capitalize() if kind is None else f"{kind}: {name}"
 
     def best(self) -> str:
-        """Names the best score and its row; nothing if the table has no scores, or those of several tests."""
+        """Names the best score and its row; nothing for a table without scores, or with several tests."""
         columns, rows = self.table.columns, self.table.rows
         if {"test", "vectors"} <= {*columns} and len({row[: columns.index("vectors")] for row in rows}) > 1:
             return ""

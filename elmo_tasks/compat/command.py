@@ -345,7 +345,7 @@ def _note_block(
 def error_of_block(error: BaseException) -> BaseException:
     """
     Returns the error of AllenNLP or PyTorch about a block of a config as a `ConfigError` with the key of the
-    block, and that of a package which AllenNLP misses; other errors, such as those of data, unchanged.
+    block, and the error of a package which AllenNLP misses; other errors, such as those of data, unchanged.
     """
     block = getattr(error, "block_of_config", "")
     frames = [frame for frame, _ in walk_tb(error.__traceback__)]

@@ -78,7 +78,7 @@ class NerReader(TaskReader):
         `I-` that opens an entity in IOB2; a span that cuts a token, which becomes the whole token; and a span
         that overlaps a longer one, which is left out.
     case_vocabulary : file of words, the most frequent first. By it, the model reads the words of a sentence
-        without a small letter in their usual case, see `as_read`; in answers they stay as they are.
+        without a small letter in their usual case, see `as_read`; in answers they are unchanged.
     The others : see `TaskReader`.
     """
 
