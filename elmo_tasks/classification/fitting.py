@@ -8,7 +8,7 @@ theirs is some `NORMS`: features with a smaller norm need larger weights, which 
 import logging
 import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Literal, NamedTuple
@@ -19,7 +19,7 @@ from scipy import sparse
 from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss, precision_recall_curve
-from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.model_selection import StratifiedKFold
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.class_weight import compute_sample_weight
@@ -33,8 +33,8 @@ STRENGTHS = (0.1, 1.0, 10.0, 100.0, 1000.0)
 """The values of C, the inverse of the strength of the L2 penalty, from the strongest penalty on."""
 CURVE = (25, 50)
 """The shares of the texts, in percent, whose models show what more texts bring."""
-NORMS = {"words": 0.5, "findings": 0.7, "static": 0.7}
-"""Of the mean of ELMo's vectors, of what a sentence encoder finds, and of the mean of static vectors."""
+NORMS = {"words": 0.5, "label_scores": 0.7, "static": 0.7}
+"""Of the mean of ELMo's vectors, of the scores of an encoder's labels, and of the mean of static vectors."""
 FEWEST = 10
 """Of fewer texts, the best threshold may be near 0, and give the class to nearly all texts."""
 _TEXTS_A_TERM = 5000
@@ -111,7 +111,7 @@ class CrossValidation(NamedTuple):
     C: float
     loss: float
     probabilities: np.ndarray
-    """*Shape:* `(texts, classes)`, the classes that occur, in alphabetical order."""
+    """*Shape:* `(texts, classes)`."""
     folds: list[np.ndarray]
     """The texts of each fold."""
     curve: dict[int, np.ndarray]
@@ -119,39 +119,49 @@ class CrossValidation(NamedTuple):
 
 
 def cross_validate(
-    texts: Texts, labels: np.ndarray, *, folds: int, seed: int, weight: ClassWeight
+    texts: Texts,
+    labels: np.ndarray,
+    classes: list[str],
+    copies: Sequence[Hashable],
+    *,
+    folds: int,
+    seed: int,
+    weight: ClassWeight,
 ) -> CrossValidation:
     """
-    Tries weaker penalties until the log loss on the folds no longer falls. Data that cannot be divided into
-    folds are a `ConfigurationError`. *Shape:* `labels` `(texts,)`, names of classes; or, for texts with
-    several labels, `(texts, classes)`, of 0 and 1, with a regression for each class.
+    Tries weaker penalties until the log loss on the folds no longer falls. Texts whose `copies` are equal
+    stand in one fold. Data that cannot be divided into folds are a `ConfigurationError`. *Shape:* `labels`
+    `(texts,)`, some of the `classes`; or, for texts with several labels, `(texts, classes)`, of 0 and 1, with
+    a regression for each class.
     """
-    if labels.ndim == 1:
-        classes, divisions = np.unique(labels), _stratified(labels, folds, seed)
-    else:
-        classes = np.arange(labels.shape[1])
-        divided = KFold(min(folds, len(labels)), shuffle=True, random_state=seed)
-        divisions = list(divided.split(labels))
+    divisions = _divisions(labels if labels.ndim == 1 else _rarest(labels), copies, folds, seed)
+    counts = (
+        Counter(labels.tolist()) if labels.ndim == 1 else dict(zip(classes, labels.sum(axis=0), strict=True))
+    )
+    if rare := [repr(name) for name in classes if 0 < counts[name] < len(divisions)]:
+        few = "fewer than %d texts, so that some folds lack the class: %s"
+        logger.warning(few, len(divisions), ", ".join(rare))
     fits = [_Fit(texts, labels, *division, weight) for division in divisions]
     best = CrossValidation(0.0, np.inf, np.empty(0), [held_out for _, held_out in divisions], {})
     for strength in STRENGTHS:
-        probabilities = _out_of_fold(fits, strength, classes, len(labels))
-        loss = _loss(labels, probabilities, weight)
+        probabilities = _out_of_fold(fits, strength, classes)
+        loss = _loss(labels, probabilities, classes, weight)
         if loss >= best.loss:
             break
         best = best._replace(C=strength, loss=loss, probabilities=probabilities)
     for share in CURVE:
         fits = [_Fit(texts, labels, *division, weight, share=share) for division in divisions]
         if all(len(np.unique(fit.labels)) > 1 for fit in fits):
-            best.curve[share] = _out_of_fold(fits, best.C, classes, len(labels))
+            best.curve[share] = _out_of_fold(fits, best.C, classes)
     return best
 
 
-def _loss(labels: np.ndarray, probabilities: np.ndarray, weight: ClassWeight) -> float:
+def _loss(labels: np.ndarray, probabilities: np.ndarray, classes: list[str], weight: ClassWeight) -> float:
     if labels.ndim == 2:
         return float(log_loss(labels.ravel(), probabilities.ravel(), labels=[0, 1]))
-    weights = compute_sample_weight(weight, labels)
-    return float(log_loss(labels, probabilities, labels=np.unique(labels), sample_weight=weights))
+    names = np.unique(labels)
+    found = probabilities[:, list(map(classes.index, names))]
+    return float(log_loss(labels, found, labels=names, sample_weight=compute_sample_weight(weight, labels)))
 
 
 def best_thresholds(labels: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
@@ -169,18 +179,39 @@ def best_thresholds(labels: np.ndarray, probabilities: np.ndarray) -> np.ndarray
     return thresholds
 
 
-def _stratified(labels: np.ndarray, folds: int, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
-    counts = Counter(labels.tolist())
+def labels_of_folds(labels: np.ndarray, probabilities: np.ndarray, folds: list[np.ndarray]) -> np.ndarray:
+    """Returns the labels by thresholds that the other folds have chosen. *Shape:* all `(texts, classes)`."""
+    predicted = np.zeros_like(labels)
+    for fold in folds:
+        others = np.setdiff1d(np.arange(len(labels)), fold)
+        predicted[fold] = probabilities[fold] >= best_thresholds(labels[others], probabilities[others])
+    return predicted
+
+
+def _rarest(labels: np.ndarray) -> np.ndarray:
+    """Returns the rarest class of each text, -1 for none. *Shape:* `(texts, classes)` to `(texts,)`."""
+    counts = np.where(labels, labels.sum(axis=0), len(labels) + 1)
+    return np.where(labels.any(axis=1), counts.argmin(axis=1), -1)
+
+
+def _divisions(
+    strata: np.ndarray, copies: Sequence[Hashable], folds: int, seed: int
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Returns the texts to train on and those that are held out, for each fold."""
+    numbers: dict[Hashable, int] = {}
+    of_texts = np.array([numbers.setdefault(copy, len(numbers)) for copy in copies])
+    # Of several copies, the first stands for all.
+    strata = strata[np.unique(of_texts, return_index=True)[1]]
+    counts = Counter(strata.tolist())
     folds = min(folds, max(counts.values()))
     if len(counts) < 2 or folds < 2:
         few = "one class" if len(counts) < 2 else "one text of each class"
         raise ConfigurationError(f"the training data have {few}, from which nothing can be learned")
-    if rare := [repr(name) for name, count in counts.items() if count < folds]:
-        logger.warning("fewer than %d texts, so that some folds lack the class: %s", folds, ", ".join(rare))
     divided = StratifiedKFold(folds, shuffle=True, random_state=seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # about rare classes, too
-        return list(divided.split(labels, labels))
+        held_out = [np.isin(of_texts, fold) for _, fold in divided.split(strata, strata)]
+    return [(np.flatnonzero(~fold), np.flatnonzero(fold)) for fold in held_out]
 
 
 class _Fit:
@@ -207,13 +238,14 @@ class _Fit:
         self.regression = _regression(weight, several=labels.ndim == 2)
 
 
-def _out_of_fold(fits: list[_Fit], strength: float, classes: np.ndarray, count: int) -> np.ndarray:
+def _out_of_fold(fits: list[_Fit], strength: float, classes: list[str]) -> np.ndarray:
     """*Shape:* `(texts, classes)`."""
-    probabilities = np.zeros((count, len(classes)))
+    probabilities = np.zeros((sum(len(fit.held_out) for fit in fits), len(classes)))
     for fit in fits:
         regression = _fitted(fit.regression, strength, fit.features, fit.labels)
-        columns = np.searchsorted(classes, regression.classes_)
-        probabilities[np.ix_(fit.held_out, columns)] = regression.predict_proba(fit.unseen)
+        several = fit.labels.ndim == 2
+        columns = np.array([each if several else classes.index(each) for each in regression.classes_])
+        probabilities[fit.held_out[:, None], columns] = regression.predict_proba(fit.unseen)
     return probabilities
 
 

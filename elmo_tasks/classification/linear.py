@@ -28,7 +28,7 @@ from elmo_tasks.modules.layers import pair_features
 from elmo_tasks.modules.static_vectors import StaticVectors
 
 if TYPE_CHECKING:
-    from elmo_tasks.classification.fitting import Weights
+    from elmo_tasks.classification.fitting import CrossValidation, Weights
 
 PREDICTIONS = "cross_validation.jsonl"
 """The file of a run with the texts of the training, and the predictions for them."""
@@ -38,9 +38,9 @@ PREDICTIONS = "cross_validation.jsonl"
 class LinearModel(TextClassifier):
     """
     A linear layer over three kinds of features, for some hundreds or thousands of texts: the mean of a text's
-    word vectors; what a trained sentence encoder finds in it, and the encoder's static word vectors, if
-    `LinearTrainer` has added one; and its n-grams (`NgramLayer`). Without an encoder, ELMo's vectors are the
-    average of its layers.
+    word vectors; if `LinearTrainer` has added a trained sentence encoder, the scores that it gives its
+    labels, and its static word vectors; and n-grams (`NgramLayer`). Without an encoder, ELMo's vectors are
+    the average of its layers.
 
     Explanations show the effect of words through ELMo alone, and not through n-grams and static vectors.
     For the parameters see `TextClassifier`.
@@ -52,7 +52,7 @@ class LinearModel(TextClassifier):
 
         word_dim = self.input_dim + self.elmo_output_dim
         # The layers of an encoder, without outputs until there is one
-        self.projection, self.findings = LinearLayer(word_dim, 0), LinearLayer(0, 0)
+        self.projection, self.label_scores = LinearLayer(word_dim, 0), LinearLayer(0, 0)
         self.static_vectors = StaticVectors()
         self.output = LinearLayer(word_dim * (4 if self.pairs else 1), len(self.labels))
         self.ngrams = NgramLayer(len(self.labels))
@@ -93,28 +93,31 @@ class LinearModel(TextClassifier):
         return torch.cat([vectors, pair_features(*static) if self.pairs else static[0]], dim=1)
 
     def sentence_vectors(self, tokens: TextFieldTensors) -> torch.Tensor:
-        """*Shape:* `(batch, word_dim + findings)`."""
+        """*Shape:* `(batch, word_dim + labels of the encoder)`."""
         mask = get_text_field_mask(tokens)
         # (batch, tokens, word_dim)
         words = self.at_output(*self.embed(tokens))
         mean = mean_of_tokens(words, mask)
-        if not len(self.findings.weight):
+        if not len(self.label_scores.weight):
             return mean
         # (batch, size of the encoder's vector)
         vector = max_of_tokens(self.projection(words), mask).relu()
-        return torch.cat([mean, self.findings(vector)], dim=1)
+        return torch.cat([mean, self.label_scores(vector)], dim=1)
 
     @property
     def blocks(self) -> list[tuple[str, int]]:
         """The parts of `all_vectors`, which are scaled apart, and their sizes."""
         copies = 4 if self.pairs else 1
-        of_elmo = [("words", self.projection.weight.shape[1]), ("findings", len(self.findings.weight))]
+        of_elmo = [
+            ("words", self.projection.weight.shape[1]),
+            ("label_scores", len(self.label_scores.weight)),
+        ]
         return of_elmo * copies + [("static", self.static_vectors.dim)] * copies
 
     def add_encoder(self, encoder: Any) -> None:
         """
-        Takes the mixes of the layers and the weights of an `elmo_sentence` model, whose scores of the labels
-        that it knows are the findings. `ConfigurationError`: it has another biLM, or ELMo at other places.
+        Takes the mixes of the layers and the weights of an `elmo_sentence` model, whose scores of its labels
+        become features. `ConfigurationError`: it has another biLM, or ELMo at other places.
         """
         elmo, bilm = self.elmo, encoder.elmo.bilm
         same = elmo is not None and isinstance(elmo.bilm, FrozenBiLm) and elmo.bilm.digest() == bilm.digest()
@@ -128,7 +131,7 @@ class LinearModel(TextClassifier):
         self.projection.fill(encoder.projection.weight, encoder.projection.bias)
         heads = [encoder.heads[name][-1] for name in encoder.sentence_heads]
         weight, bias = (torch.cat([getattr(head, name) for head in heads]) for name in ("weight", "bias"))
-        self.findings.fill(weight, bias)
+        self.label_scores.fill(weight, bias)
         self.static_vectors.load_state_dict(encoder.static_vectors.state_dict())
 
     def fill(self, weights: "Weights") -> None:
@@ -188,6 +191,8 @@ class LinearTrainer(StrictParams, Trainer):
         super().__init__(serialization_dir, cuda_device)
         if not isinstance(model, LinearModel):
             raise ConfigurationError(f"trains a model of type elmo_linear, not a {type(model).__name__}")
+        if getattr(data_loader, "max_instances_in_memory", None) is not None:
+            raise ConfigurationError("max_instances_in_memory: the regression needs all texts at once")
         self.model = model.to(self.cuda_device)
         self.data_loader = data_loader
         self._validation_data_loader = validation_data_loader
@@ -215,28 +220,21 @@ class LinearTrainer(StrictParams, Trainer):
             self.model.add_encoder(open_archive(self.sentence_encoder).model)
         self.model.eval()
         vectors, metadata, gold = self._read()
-        several = self.model.several_labels
-        labels = gold if several else np.array(self.model.labels)[gold]
-        texts = Texts.count(vectors, self.model.blocks, sides_of(metadata))
-        chosen = cross_validate(texts, labels, folds=self.folds, seed=self.seed, weight=self.class_weight)
-        self.model.fill(fit(texts, labels, self.model.labels, C=chosen.C, weight=self.class_weight))
-        if several:
+        labels = gold if self.model.several_labels else np.array(self.model.labels)[gold]
+        sides = sides_of(metadata)
+        texts = Texts.count(vectors, self.model.blocks, sides)
+        copies = list(zip(*sides, strict=True))
+        names, weight = self.model.labels, self.class_weight
+        chosen = cross_validate(texts, labels, names, copies, folds=self.folds, seed=self.seed, weight=weight)
+        self.model.fill(fit(texts, labels, names, C=chosen.C, weight=weight))
+        if self.model.several_labels:
             self.model.thresholds.copy_(torch.from_numpy(best_thresholds(gold, chosen.probabilities)))
         torch.save(self.model.state_dict(), self.get_best_weights_path())
-        columns = [i for i in range(len(self.model.labels)) if several or (gold == i).any()]
-        probabilities = np.zeros((len(gold), len(self.model.labels)))
-        probabilities[:, columns] = chosen.probabilities
-        self._write(metadata, gold, probabilities)
-        scores = self._scores(probabilities, gold)
-        of_folds = [self._scores(probabilities[fold], gold[fold]) for fold in chosen.folds]
-        score = "micro_f1" if several else "accuracy"
-        for name in (score, "macro_f1"):
-            scores[f"{name}_spread"] = float(np.std([of_fold[name] for of_fold in of_folds]))
-        for share, of_share in chosen.curve.items():
-            probabilities[:, columns] = of_share
-            scores[f"{score}_with_{share}"] = self._scores(probabilities, gold)[score]
+        self._write(metadata, gold, chosen)
         metrics: dict[str, Any] = {"folds": len(chosen.folds), "C": chosen.C}
-        metrics |= {f"cross_validation_{name}": value for name, value in scores.items()}
+        metrics |= {
+            f"cross_validation_{name}": value for name, value in self._scores_of_folds(chosen, gold).items()
+        }
         if (loader := self._validation_data_loader) is not None:
             loader.set_target_device(self.cuda_device)
             scores = evaluate(self.model, loader, self.cuda_device)
@@ -259,6 +257,7 @@ class LinearTrainer(StrictParams, Trainer):
             texts = batch["metadata"]
             vectors.append(self.model.all_vectors(batch["sentence1"], batch.get("sentence2"), texts).cpu())
             metadata += texts
+            self.model.check_labels(batch["label"])
             labels.append(batch["label"].cpu())
         rows = sorted(range(len(metadata)), key=lambda row: order[id(metadata[row])])
         return (
@@ -267,22 +266,44 @@ class LinearTrainer(StrictParams, Trainer):
             torch.cat(labels).numpy()[rows],
         )
 
-    def _scores(self, probabilities: np.ndarray, gold: np.ndarray) -> dict[str, float]:
-        """*Shape:* `(texts, classes)`; `gold` `(texts,)`, or `(texts, classes)` for several labels."""
+    def _scores_of_folds(self, chosen: "CrossValidation", gold: np.ndarray) -> dict[str, float]:
+        """Returns all scores, the spread of two of them, and the first by a share of the texts."""
+        predicted = self._predicted(chosen.probabilities, gold, chosen)
+        scores = self._scores(predicted, gold)
+        of_folds = [self._scores(predicted[fold], gold[fold]) for fold in chosen.folds]
+        first = "micro_f1" if self.model.several_labels else "accuracy"
+        for name in (first, "macro_f1"):
+            scores[f"{name}_spread"] = float(np.std([of_fold[name] for of_fold in of_folds]))
+        for share, probabilities in chosen.curve.items():
+            of_share = self._predicted(probabilities, gold, chosen)
+            scores[f"{first}_with_{share}"] = self._scores(of_share, gold)[first]
+        return scores
+
+    def _predicted(
+        self, probabilities: np.ndarray, gold: np.ndarray, chosen: "CrossValidation"
+    ) -> np.ndarray:
+        """Returns the labels of held-out texts, in the shape of `gold`; several by `labels_of_folds`."""
+        from elmo_tasks.classification.fitting import labels_of_folds
+
         if self.model.several_labels:
-            predicted = torch.from_numpy(probabilities) >= self.model.thresholds.cpu()
-        else:
-            predicted = torch.from_numpy(probabilities.argmax(axis=1))
-        self.model.metric(predicted, torch.from_numpy(gold))
+            return labels_of_folds(gold, probabilities, chosen.folds)
+        return probabilities.argmax(axis=1)
+
+    def _scores(self, predicted: np.ndarray, gold: np.ndarray) -> dict[str, float]:
+        """*Shape:* class ids `(texts,)`, or 0 and 1 `(texts, classes)` for several labels."""
+        self.model.metric(torch.from_numpy(predicted), torch.from_numpy(gold))
         return self.model.metric.get_metric(reset=True)
 
-    def _write(self, metadata: list[ClassifierText], gold: np.ndarray, probabilities: np.ndarray) -> None:
-        outputs = {"metadata": metadata, "probabilities": torch.from_numpy(probabilities)}
-        names = self.model.labels
+    def _write(self, metadata: list[ClassifierText], gold: np.ndarray, chosen: "CrossValidation") -> None:
+        names, several = self.model.labels, self.model.several_labels
+        outputs = {"metadata": metadata, "probabilities": torch.from_numpy(chosen.probabilities)}
+        predicted = self._predicted(chosen.probabilities, gold, chosen)
         with open(Path(self._serialization_dir, PREDICTIONS), "w", encoding="utf-8") as file:
-            for result, ids in zip(self.model.results(outputs), gold, strict=True):
-                if self.model.several_labels:
-                    record = result.to_json() | {"gold_labels": [names[i] for i in np.flatnonzero(ids)]}
+            for result, ids, found in zip(self.model.results(outputs), gold, predicted, strict=True):
+                record = result.to_json()
+                if several:
+                    record["labels"] = [names[i] for i in np.flatnonzero(found)]
+                    record["gold_labels"] = [names[i] for i in np.flatnonzero(ids)]
                 else:
-                    record = result.to_json() | {"gold_label": names[ids]}
+                    record["gold_label"] = names[ids]
                 file.write(json.dumps(record, ensure_ascii=False) + "\n")

@@ -120,10 +120,8 @@ class TextClassifier(Classifier):
         See `Classifier.decode`. With several labels, the loss is the mean of the binary cross-entropy of all
         classes, and `label` is `(batch, classes)`, of 0 and 1.
         """
-        if label is not None and label.dim() != 1 + self.several_labels:
-            texts = "several labels" if label.dim() > 1 else "one label"
-            problem = f"the texts have {texts}, but the model has several_labels"
-            raise ConfigurationError(f"{problem}: {str(self.several_labels).lower()}")
+        if label is not None:
+            self.check_labels(label)
         if not self.several_labels:
             return super().decode(scores, metadata, label)
         logits = scores["logits"]
@@ -134,6 +132,13 @@ class TextClassifier(Classifier):
             outputs["loss"] = F.binary_cross_entropy_with_logits(logits, label.float())
             self.metric(probabilities >= self.thresholds, label)
         return outputs
+
+    def check_labels(self, label: torch.Tensor) -> None:
+        """Raises a `ConfigurationError` for one label a text where the model gives several, or vice versa."""
+        if label.dim() != 1 + self.several_labels:
+            texts = "several labels" if label.dim() > 1 else "one label"
+            problem = f"the texts have {texts}, but the model has several_labels"
+            raise ConfigurationError(f"{problem}: {str(self.several_labels).lower()}")
 
     def average(self, members: list[Scores]) -> Scores:  # type: ignore[override]
         """Averages probabilities in place of `logits`."""

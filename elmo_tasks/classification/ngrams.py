@@ -5,7 +5,6 @@ scikit-learn counts them, and weighs them by TF-IDF. Its import takes a second, 
 module when it makes a model.
 """
 
-import json
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
@@ -16,7 +15,7 @@ from scipy import sparse
 from sklearn.feature_extraction.text import TfidfVectorizer
 from torch.nn import functional as F
 
-from elmo_tasks.modules.fitted import SizedByState
+from elmo_tasks.modules.fitted import SizedByState, from_bytes, to_bytes
 
 KINDS: dict[str, dict[str, Any]] = {
     "words": {"analyzer": "word", "token_pattern": r"\S+", "ngram_range": (1, 2)},
@@ -55,8 +54,7 @@ class NgramLayer(SizedByState):
 
     def fill(self, terms: Sequence[Sequence[str]], idf: np.ndarray, weight: np.ndarray) -> None:
         """Sets what a training has found. *Shape:* `(terms,)` and `(features, classes)`."""
-        as_bytes = json.dumps(list(map(list, terms)), ensure_ascii=False).encode()
-        self.terms = torch.frombuffer(bytearray(as_bytes), dtype=torch.uint8).to(self.terms.device)
+        self.terms = to_bytes(list(map(list, terms))).to(self.terms.device)
         self.idf = torch.from_numpy(idf).to(self.idf)
         self.weight = torch.from_numpy(weight).to(self.weight)
         self.__dict__.pop("_vectorizers", None)
@@ -64,7 +62,7 @@ class NgramLayer(SizedByState):
     @cached_property
     def _vectorizers(self) -> list[TfidfVectorizer]:
         vectorizers, idf = [], self.idf.cpu().numpy()
-        for settings, terms in zip(KINDS.values(), json.loads(bytes(self.terms.tolist())), strict=True):
+        for settings, terms in zip(KINDS.values(), from_bytes(self.terms), strict=True):
             vectorizers.append(TfidfVectorizer(**settings, **SUBLINEAR, vocabulary=terms))
             vectorizers[-1].idf_, idf = idf[: len(terms)], idf[len(terms) :]
         return vectorizers

@@ -18,16 +18,15 @@ from elmo_tasks.pipeline.trained import task_predictor
 
 SUREST, TEXTS = 10, 3
 """The mistakes that are shown, and the texts of each confusion."""
-_NONE = "none"
 _LONGEST, _CONTEXT = 120, 4
 """The characters of a text, and the words before and after an entity, that are shown."""
 
 
 class Mistake(NamedTuple):
-    """A wrong label, or an entity that is wrong or missing; `probability` is the prediction's, 0 for none."""
+    """A wrong label or entity, or a missing one, whose prediction is `None` and has the probability 0."""
 
-    gold: str
-    predicted: str
+    gold: str | None
+    predicted: str | None
     probability: float
     text: str
 
@@ -85,8 +84,8 @@ def _mistakes(result: JsonDict) -> Iterator[Mistake]:
         gold, labels = result["gold_labels"], result["labels"]
         for label in labels:
             if label not in gold:
-                yield Mistake(_NONE, label, probabilities[label], text)
-        yield from (Mistake(label, _NONE, 0.0, text) for label in gold if label not in labels)
+                yield Mistake(None, label, probabilities[label], text)
+        yield from (Mistake(label, None, 0.0, text) for label in gold if label not in labels)
     elif result["label"] is not None and result["label"] != result["gold_label"]:
         label = result["label"]
         yield Mistake(str(result["gold_label"]), label, probabilities[label], text)
@@ -100,11 +99,11 @@ def _wrong_entities(result: JsonDict) -> Iterator[Mistake]:
     for span, entity in zip(spans, entities, strict=True):
         if span not in gold:
             overlapping = next((each for each in gold if _overlap(each, span)), None)
-            truth = _NONE if overlapping is None else overlapping.label
+            truth = None if overlapping is None else overlapping.label
             yield Mistake(truth, span.label, entity["probability"], _in_context(words, span))
     for span in gold:
         if not any(_overlap(span, each) for each in spans):
-            yield Mistake(span.label, _NONE, 0.0, _in_context(words, span))
+            yield Mistake(span.label, None, 0.0, _in_context(words, span))
 
 
 def _overlap(one: Span, other: Span) -> bool:
@@ -121,7 +120,7 @@ def shown_mistakes(mistakes: Sequence[Mistake]) -> Iterator[str]:
     if not mistakes:
         yield "No mistake."
         return
-    if predicted := [each for each in mistakes if each.predicted != _NONE]:
+    if predicted := [each for each in mistakes if each.predicted is not None]:
         yield "The surest mistakes:"
     for each in sorted(predicted, key=lambda each: -each.probability)[:SUREST]:
         yield f"  {_confusion(each)} ({each.probability:.2f}): {shorten(each.text, _LONGEST)}"
@@ -137,8 +136,8 @@ def shown_mistakes(mistakes: Sequence[Mistake]) -> Iterator[str]:
 def _confusion(mistake: Mistake) -> str:
     if mistake.gold == mistake.predicted:
         return f"{mistake.gold} with other words"
-    if mistake.predicted == _NONE:
+    if mistake.predicted is None:
         return f"{mistake.gold} missed"
-    if mistake.gold == _NONE:
+    if mistake.gold is None:
         return f"{mistake.predicted} where it is not"
     return f"{mistake.gold} taken for {mistake.predicted}"

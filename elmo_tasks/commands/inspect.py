@@ -337,7 +337,7 @@ def read_with(task: str, path: str, block: dict[str, Any], sample: Sample) -> In
                     sizes.append(0)
                 sizes[-1] += sum(len(text) for text in texts if not any(text is other for other in before))
                 if record_texts is not None:
-                    record_texts.add(instance, texts)
+                    record_texts.add(instance)
         except InputError:
             if sizes or not reader.bad_records:
                 raise

@@ -47,7 +47,7 @@ from elmo_tasks.pipeline.predictor import InputRecord
 from elmo_tasks.pipeline.stream import predict
 from elmo_tasks.pipeline.trained import task_predictor
 from elmo_tasks.training.experiments import METRICS
-from elmo_tasks.training.sampling import drawn_indices, sample_size
+from elmo_tasks.training.sampling import drawn_indices, drawn_texts, sample_size
 
 TRAINED_SHARE = 0.9
 """The share of the records that is trained on, where no dev data are given."""
@@ -208,11 +208,14 @@ class TrainOnOwnData(Verb):
 
     def _split(self, records: Records) -> tuple[Records, Records]:
         """Returns the records that `elmo_sample` draws, and those that are held out."""
-        classes = [label if self.task == "classification" else None for _, label in records]
-        drawn = drawn_indices(classes, TRAINED_SHARE, self.seed)
+        texts, classes = zip(*records, strict=True)
+        if self.task == "classification":
+            drawn = drawn_texts(texts, classes, TRAINED_SHARE, self.seed)
+        else:
+            drawn = drawn_indices([None] * len(records), TRAINED_SHARE, self.seed)
         if len(drawn) == len(records) or sample_size(TRAINED_SHARE, len(records)) == len(records):
             problem = f"{len(records)} records are too few to hold some out"
-            if 1 < len(classes) == len(set(classes)):
+            if self.task == "classification" and 1 < len(classes) == len(set(classes)):
                 problem = "each class has one text, so that none can be held out"
             raise InputError(problem, where=self.train, remedy="give a DEV")
         parts: tuple[Records, Records] = [], []
@@ -294,9 +297,9 @@ class Classify(TrainOnOwnData):
     )
 
     def _about_dev(self, inspection: Inspection) -> Iterator[str]:
-        if not (self.no_elmo or self._has_bundled_bilm):
-            yield "  the sentence encoder, which reads by the biLM of the project, is left out"
         yield from super()._about_dev(inspection)
+        if not (self.no_elmo or self._has_encoder(inspection)):
+            yield "  the sentence encoder, which reads English by the biLM of the project, is left out"
 
     def has_epochs(self, inspection: Inspection) -> bool:
         wanted = self.network or self.no_elmo or self.epochs is not None
@@ -305,11 +308,13 @@ class Classify(TrainOnOwnData):
     def train_models(self, inspection: Inspection) -> Path:
         if self.no_elmo:
             return super().train_models(inspection)
-        self.train_model(self._config(inspection, LINEAR), self.output)
+        linear, network = self.output / "linear", self.output / "network"
+        # It is there after the choice of a run that is continued.
+        if not (self.recover and linear.exists()):
+            self.train_model(self._config(inspection, LINEAR), self.output)
         if self.has_epochs(inspection):
-            network = self.output / "network"
             self.train_model(self._config(inspection, CONFIGS[self.task]), network)
-            print(self._choose(network))
+            print(self._choose(linear, network))
         elif self.dev is None:
             return self.output / PREDICTIONS_OF_FOLDS
         return self.predict_dev()
@@ -320,24 +325,35 @@ class Classify(TrainOnOwnData):
             return config
         trainer = config["trainer"]
         trainer |= {"class_weight": self.class_weight, "seed": self.seed}
-        assert inspection.texts is not None
-        is_english = _known_to_bilm(inspection.texts.first) >= _ENGLISH
-        # The encoder has read English, by the bundled biLM.
-        if is_english and self._has_bundled_bilm and "sentence" in trained_archives():
+        if self._has_encoder(inspection):
             config["model"]["elmo"]["placement"] = "input+output"
             trainer["sentence_encoder"] = "elmo:sentence"
         return config
 
-    def _choose(self, network: Path) -> str:
-        """Puts the network in place of the linear model if it is better; returns what is kept, and why."""
-        metrics = [json.loads((folder / METRICS).read_text("utf-8")) for folder in (self.output, network)]
-        name = "micro_f1" if "best_validation_micro_f1" in metrics[0] else "accuracy"
-        of_linear, of_network = (of_model[f"best_validation_{name}"] for of_model in metrics)
-        scores = f"{name} {of_network:.4f} of the network, {of_linear:.4f} of the linear model"
-        if of_network <= of_linear:
+    def _has_encoder(self, inspection: Inspection) -> bool:
+        assert inspection.texts is not None
+        is_english = _known_to_bilm(inspection.texts.first) >= _ENGLISH
+        return is_english and self._has_bundled_bilm and "sentence" in trained_archives()
+
+    def _choose(self, linear: Path, network: Path) -> str:
+        """
+        Puts the network in the place of the linear model if it is better, and the linear model's files in a
+        folder of their own; returns what is kept, and why.
+        """
+        of_linear, of_network = (
+            json.loads((folder / METRICS).read_text("utf-8"))
+            for folder in (linear if linear.exists() else self.output, network)
+        )
+        name = "micro_f1" if "best_validation_micro_f1" in of_linear else "accuracy"
+        best = f"best_validation_{name}"
+        scores = f"{name} {of_network[best]:.4f} of the network, {of_linear[best]:.4f} of the linear model"
+        if of_network[best] <= of_linear[best]:
             return f"\nThe linear model is kept: {scores}, on the same texts."
-        for name in (ARCHIVE, CONFIG_NAME, METRICS, _DEFAULT_WEIGHTS):
-            shutil.copyfile(network / name, self.output / name)
+        if not linear.exists():
+            partial = linear.with_suffix(".partial")
+            _copy_model(self.output, partial)
+            partial.rename(linear)
+        _copy_model(network, self.output)
         return f"\nThe network is kept, as {self.output / ARCHIVE}: {scores}, on the same texts."
 
     def shown(self, result: dict[str, Any]) -> str:
@@ -345,6 +361,12 @@ class Classify(TrainOnOwnData):
         if "labels" in result:
             return f"{', '.join(result['labels']) or 'no label'}: {' | '.join(texts)}"
         return f"{result['label']} ({max(result['probabilities'].values()):.2f}): {' | '.join(texts)}"
+
+
+def _copy_model(run: Path, folder: Path) -> None:
+    folder.mkdir(exist_ok=True)
+    for name in (ARCHIVE, CONFIG_NAME, METRICS, _DEFAULT_WEIGHTS):
+        shutil.copyfile(run / name, folder / name)
 
 
 @contextmanager

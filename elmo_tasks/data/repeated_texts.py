@@ -1,14 +1,20 @@
 """Texts that several records of data have, with one label or more, or that other data have, too."""
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterator
 
 from allennlp.data import Instance
-from allennlp.data.fields import LabelField, MultiLabelField, SequenceLabelField, TextField
+from allennlp.data.fields import LabelField, MultiLabelField, SequenceLabelField
 
 from elmo_tasks.data.input_files import shorten
+from elmo_tasks.data.reader import texts_of
 
 Records = list[tuple[int, Hashable]]
 _FIRST = 500
+
+
+def text_of(instance: Instance) -> str:
+    """Returns the words of all texts of an instance."""
+    return " ".join([token.text or "" for field in texts_of([instance]) for token in field.tokens])
 
 
 class RecordTexts:
@@ -22,14 +28,16 @@ class RecordTexts:
         self._first_labels: dict[int, Hashable] = {}
         self._several: dict[int, str] = {}
 
-    def add(self, instance: Instance, texts: Iterable[TextField]) -> None:
-        text = " ".join([token.text or "" for field in texts for token in field.tokens])
+    def add(self, instance: Instance) -> None:
+        text = text_of(instance)
         key, label = hash(text), None
         for field in instance.fields.values():
             if isinstance(field, LabelField):
                 label = field.label
-            elif isinstance(field, SequenceLabelField | MultiLabelField):
+            elif isinstance(field, SequenceLabelField):
                 label = tuple(field.labels)
+            elif isinstance(field, MultiLabelField):
+                label = tuple(sorted(field.labels))
         self.records.append((key, label))
         if len(self.first) < _FIRST:
             self.first.append(text)

@@ -1,5 +1,8 @@
 """Layers whose weights are fitted without gradients, and have the sizes that the state dict says."""
 
+import json
+from typing import Any
+
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -14,6 +17,15 @@ class SizedByState(nn.Module):
             if prefix + name in state_dict:
                 setattr(self, name, buffer.new_empty(state_dict[prefix + name].shape))
         super()._load_from_state_dict(state_dict, prefix, *args)
+
+
+def to_bytes(value: Any) -> torch.Tensor:
+    """Returns JSON as a buffer. *Shape:* `(bytes,)`."""
+    return torch.frombuffer(bytearray(json.dumps(value, ensure_ascii=False).encode()), dtype=torch.uint8)
+
+
+def from_bytes(buffer: torch.Tensor) -> Any:
+    return json.loads(bytes(buffer.tolist()))
 
 
 class LinearLayer(SizedByState):

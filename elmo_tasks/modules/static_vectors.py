@@ -1,6 +1,5 @@
 """Static word vectors, which do not depend on the context, and their mean in a text."""
 
-import json
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Optional
@@ -9,7 +8,7 @@ import numpy as np
 import torch
 from allennlp.common import FromParams
 
-from elmo_tasks.modules.fitted import SizedByState
+from elmo_tasks.modules.fitted import SizedByState, from_bytes, to_bytes
 from elmo_tasks.vectors.files import read_vectors
 
 MOST_WORDS = 25_000
@@ -43,8 +42,7 @@ class StaticVectors(SizedByState, FromParams):
         largest = np.abs(vectors).max(axis=1, keepdims=True, initial=1e-9)
         weights = 1 / (1 + _HALF / np.arange(1, len(words) + 1))
         # (bytes,): a list of the words, in JSON
-        as_bytes = bytearray(json.dumps(words, ensure_ascii=False).encode())
-        self.register_buffer("words", torch.frombuffer(as_bytes, dtype=torch.uint8))
+        self.register_buffer("words", to_bytes(words))
         # (words, dim)
         self.register_buffer("vectors", torch.from_numpy(np.rint(127 * vectors / largest)).to(torch.int8))
         # (words,)
@@ -56,7 +54,7 @@ class StaticVectors(SizedByState, FromParams):
 
     @cached_property
     def _rows(self) -> dict[str, int]:
-        return {word: row for row, word in enumerate(json.loads(bytes(self.words.tolist())))}
+        return {word: row for row, word in enumerate(from_bytes(self.words))}
 
     def forward(self, texts: Sequence[Sequence[str]]) -> torch.Tensor:
         """*Shape:* texts of words to `(texts, dim)`."""

@@ -19,6 +19,7 @@ from allennlp.nn.util import dist_reduce
 from elmo_tasks.common.strict_params import StrictParams
 from elmo_tasks.common.values import Name, NonNegativeFloat, PositiveInt, Share
 from elmo_tasks.data.reader import ShardedReader, TaskReader
+from elmo_tasks.data.repeated_texts import text_of
 
 logger = logging.getLogger(__name__)
 
@@ -166,7 +167,8 @@ class SampleReader(ShardedReader):
     reader : reads the whole data.
     fraction : the part to draw, above 0, up to 1; at least one instance.
     seed : seed of the draw.
-    stratified : draw this part of the instances of each `label`, see `drawn_indices`.
+    stratified : draw this part of the instances of each `label`, see `drawn_indices`, and all copies of a
+        text, or none.
     rest : read the instances that are not drawn, in place of those that are.
     max_instances : the number of drawn instances to read, the first ones.
     """
@@ -190,8 +192,13 @@ class SampleReader(ShardedReader):
 
     def _read(self, file_path: DatasetReaderInput) -> Iterator[Instance]:
         instances = list(self.wrapped_reader.read(file_path))
-        strata = [_stratum(instance) if self.stratified else None for instance in instances]
-        indices = drawn_indices(strata, self.fraction, self.seed)
+        indices = (
+            drawn_texts(
+                list(map(text_of, instances)), list(map(_stratum, instances)), self.fraction, self.seed
+            )
+            if self.stratified
+            else drawn_indices([None] * len(instances), self.fraction, self.seed)
+        )
         drawn = [each for index, each in enumerate(instances) if (index in indices) != self.rest]
         if isinstance(self.wrapped_reader, TaskReader):
             self.wrapped_reader.sampled(drawn)
@@ -241,6 +248,19 @@ def drawn_indices(strata: Sequence[Hashable], fraction: float, seed: int) -> set
         most = len(indices) - (fraction < 1 < len(indices))
         drawn.update(indices[: min(max(1, round(fraction * len(indices))), most)])
     return drawn
+
+
+def drawn_texts(
+    texts: Sequence[Hashable], strata: Sequence[Hashable], fraction: float, seed: int
+) -> set[int]:
+    """Returns the indices of the texts that are drawn, with all their copies, see `drawn_indices`."""
+    first: dict[Hashable, int] = {}
+    for index, text in enumerate(texts):
+        first.setdefault(text, index)
+    different = list(first)
+    drawn = drawn_indices([strata[first[text]] for text in different], fraction, seed)
+    chosen = {different[index] for index in drawn}
+    return {index for index, text in enumerate(texts) if text in chosen}
 
 
 def sample_size(fraction: float, total: int) -> int:

@@ -24,7 +24,7 @@ from sklearn.preprocessing import StandardScaler
 
 from elmo_tasks import Elmo, ElmoEmbedder, load
 from elmo_tasks.classification import linear
-from elmo_tasks.classification.fitting import best_thresholds
+from elmo_tasks.classification.fitting import best_thresholds, labels_of_folds
 from elmo_tasks.classification.linear import PREDICTIONS
 from elmo_tasks.common.files import bundled
 from elmo_tasks.modules.static_vectors import StaticVectors
@@ -351,6 +351,7 @@ def test_several_labels(tmp_path):
     train_model(Params.from_file(str(tmp_path / "a.jsonnet"), json.dumps(overrides)), str(folder))
     metrics = json.loads((folder / "metrics.json").read_text())
     model = load(folder / "model.tar.gz")
+    thresholds = model.predictor._model.thresholds.tolist()
     indicators = np.array([[int(name in labels) for name in keys["classes"]] for labels, _ in SEVERAL])
     words = [(text.split(),) for _, text in SEVERAL]
     for column, name in enumerate(keys["classes"]):
@@ -369,9 +370,39 @@ def test_several_labels(tmp_path):
     )
     # No other threshold has a better F1.
     scores = np.array([list(each["probabilities"].values()) for each in records])
-    for column in (0, 2):
-        best = max(f1_score(indicators[:, column], scores[:, column] >= bound) for bound in scores[:, column])
-        assert f1_score(indicators[:, column], predicted[:, column]) == pytest.approx(best)
+    for column, bound in ((0, thresholds[0]), (2, thresholds[2])):
+        best = max(f1_score(indicators[:, column], scores[:, column] >= other) for other in scores[:, column])
+        assert f1_score(indicators[:, column], scores[:, column] >= bound) == pytest.approx(best)
+
+
+def test_thresholds_of_a_fold_are_chosen_by_the_others():
+    labels = np.tile([[1], [0]], (60, 1))
+    # The first fold's probabilities are half as high.
+    probabilities = np.where(labels, 0.8, 0.5) * np.where(np.arange(120) < 40, 0.5, 1)[:, None]
+    folds = np.split(np.arange(120), 3)
+    predicted = labels_of_folds(labels, probabilities, folds)
+    assert not predicted[:40].any()
+    assert predicted[40:].sum() > labels[40:].sum()
+
+
+def test_copies_of_a_text_stand_in_one_fold(tmp_path):
+    rows = [*TRAIN[:30], *TRAIN[:30], *TRAIN[30:]]
+    train(tmp_path / "run", rows)
+    lines = [json.loads(line) for line in (tmp_path / "run" / PREDICTIONS).read_text().splitlines()]
+    first, second = ([list(each["probabilities"].values()) for each in lines[i : i + 30]] for i in (0, 30))
+    np.testing.assert_allclose(first, second, atol=1e-4)
+
+
+def test_labels_and_the_model_have_to_agree(tmp_path):
+    overrides = {"model.several_labels": True}
+    message = error_of(ConfigurationError, train, tmp_path / "run", TRAIN, overrides=overrides)
+    assert mentions(message, "one label", "several_labels: true")
+
+
+def test_all_texts_are_in_memory(tmp_path):
+    overrides = {"data_loader.max_instances_in_memory": 10}
+    message = error_of(ConfigurationError, train, tmp_path / "run", TRAIN, overrides=overrides)
+    assert mentions(message, "max_instances_in_memory")
 
 
 def test_a_rare_class_keeps_its_threshold():

@@ -3,7 +3,7 @@
 from collections import Counter
 
 from elmo_tasks.archives import open_archive
-from elmo_tasks.commands.errors import gold_of, mistakes_in
+from elmo_tasks.commands.errors import gold_of, mistakes_in, shown_mistakes
 from elmo_tasks.pipeline.trained import task_predictor
 from tests.errors import mentions
 
@@ -51,7 +51,7 @@ def test_the_mistakes_of_a_model_of_entities(tmp_path):
     shown = {(each.gold, each.predicted, each.text) for each in mistakes}
     assert shown == {
         ("ORG", "PER", "[Anna Silva] met Maria Rossi in"),
-        ("LOC", "none", "Silva met Maria Rossi [in] Paris ."),
+        ("LOC", None, "Silva met Maria Rossi [in] Paris ."),
     }
 
 
@@ -67,4 +67,10 @@ def test_several_labels():
         "probabilities": {"sun": 0.6, "rain": 0.9, "wind": 0.1},
         "gold_labels": ["rain", "wind"],
     }
-    assert mistakes_in([result]) == [("none", "sun", 0.6, "Rain ."), ("wind", "none", 0.0, "Rain .")]
+    assert mistakes_in([result]) == [(None, "sun", 0.6, "Rain ."), ("wind", None, 0.0, "Rain .")]
+
+
+def test_a_class_that_is_called_none():
+    result = {"sentence1_tokens": ["Rain"], "label": "none", "probabilities": {"none": 0.9, "sun": 0.1}}
+    (mistake,) = mistakes_in([result | {"gold_label": "sun"}])
+    assert "  sun taken for none (0.90): Rain" in shown_mistakes([mistake])

@@ -90,6 +90,25 @@ def test_classify_trains_both_models_on_a_part_and_shows_how_to_predict(tmp_path
     allennlp(*arguments, "--recover")
 
 
+def test_a_run_whose_network_was_kept_is_continued(tmp_path, capsys, monkeypatch):
+    (tmp_path / "mine.csv").write_text(CSV)
+    choose = Classify._choose
+
+    def with_a_worse_linear_model(self, linear, network):
+        if not linear.exists():
+            metrics = json.loads((self.output / METRICS).read_text())
+            (self.output / METRICS).write_text(json.dumps(metrics | {"best_validation_accuracy": -1.0}))
+        return choose(self, linear, network)
+
+    monkeypatch.setattr(Classify, "_choose", with_a_worse_linear_model)
+    for recover in (False, True):
+        files = {"train": str(tmp_path / "mine.csv"), "dev": None, "output": tmp_path / "run"}
+        Classify(**files, text=[], epochs=1, recover=recover).run()
+        assert "The network is kept" in capsys.readouterr().out
+    configs = [json.loads((tmp_path / run / "config.json").read_text()) for run in ("run", "run/linear")]
+    assert [config["model"]["type"] for config in configs] == ["elmo_classifier", "elmo_linear"]
+
+
 @pytest.mark.parametrize(("of_network", "kept"), [(0.9, "network"), (0.8, "linear")])
 def test_the_better_model_is_kept(tmp_path, of_network, kept):
     for folder, name, accuracy in (
@@ -101,7 +120,8 @@ def test_the_better_model_is_kept(tmp_path, of_network, kept):
         for file in ("config.json", "model.tar.gz", "best.th"):
             (folder / file).write_text(name)
     verb = Classify(train="a.csv", dev=None, output=tmp_path)
-    assert mentions(verb._choose(tmp_path / "network"), f"The {kept}", "is kept", str(of_network), "0.8")
+    shown = verb._choose(tmp_path / "linear", tmp_path / "network")
+    assert mentions(shown, f"The {kept}", "is kept", str(of_network), "0.8")
     for file in ("config.json", "model.tar.gz", "best.th"):
         assert (tmp_path / file).read_text() == kept
 
@@ -187,7 +207,6 @@ RARE = [(f"the order number {i} came", "bad" if i < 5 else "ok") for i in range(
         ),
         (RARE, RARE[:8], ["8 records", "8 of the 8 texts of DEV are in TRAIN"]),
         (RARE, [("so", ""), *RARE[:8]], ["line 2", "without a label", "8 of the 8"]),
-        (RARE[:10] * 12, None, ["12 records", "12 of the 12 texts"]),
     ],
 )
 def test_what_is_told_of_the_data_that_choose_the_epoch(tmp_path, train, dev, told):

@@ -212,6 +212,25 @@ def test_the_rest_has_each_class(tmp_path):
     assert all(part == sorted(part) for part in numbers)
 
 
+def test_copies_of_a_text_are_drawn_together(tmp_path):
+    lines = [f"a fine day {i % 40},{'bad' if i % 4 == 0 else 'ok'}\n" for i in range(100)]
+    (tmp_path / "a.csv").write_text("text,label\n" + "".join(lines))
+    block = {"type": "elmo_classifier", "classes": ["bad", "ok"]}
+    sample = {"type": "elmo_sample", "reader": block, "fraction": 0.9, "seed": 2, "stratified": True}
+    drawn, held_out = (
+        [
+            each["sentence1"].tokens[-1].text
+            for each in DatasetReader.from_params(Params({**deepcopy(sample), "rest": rest})).read(
+                tmp_path / "a.csv"
+            )
+        ]
+        for rest in (False, True)
+    )
+    assert len(drawn) + len(held_out) == 100
+    assert len(set(held_out)) == 4
+    assert not set(drawn) & set(held_out)
+
+
 def test_the_vocabulary_has_all_words_of_the_drawn_phrases():
     block = {"type": "elmo_sst", "min_phrase_tokens": 2}
     reader = DatasetReader.from_params(

@@ -147,7 +147,7 @@ class Column:
     def _are_lists_of_labels(self) -> bool:
         lists = [value for value in self.values if isinstance(value, list)]
         parts = Counter(part for value in lists for part in value if isinstance(part, str | int))
-        return max(map(len, lists), default=0) > 1 and _recur(parts)
+        return any(len(value) != 1 for value in lists) and _recur(parts)
 
     @property
     def _are_codes_of_labels(self) -> bool:

@@ -233,6 +233,18 @@ def test_several_labels(tmp_path, content, keys):
     assert not [each for each in found.warnings if "different labels" in each]
 
 
+def test_lists_of_one_label_and_of_none(tmp_path):
+    lists = [[["a"], ["b"]] * 20, [["a"], ["b"], [], ["b"]] * 10]
+    for labels, several in zip(lists, (None, True), strict=True):
+        lines = (
+            json.dumps({"text": f"We saw boat {i}", "label": label}) + "\n" for i, label in enumerate(labels)
+        )
+        (tmp_path / "a").write_text("".join(lines))
+        found = read(tmp_path / "a")
+        assert (found.records, found.dataset_reader.get("several_labels")) == (40, several)
+        assert found.dataset_reader["classes"] == ["a", "b"]
+
+
 def test_texts_without_labels(tmp_path):
     (tmp_path / "a.csv").write_text('comment\n"The plan is fine, I think."\nIt rained.\nWe will see.\n')
     found = read(tmp_path / "a.csv")
