@@ -51,7 +51,7 @@ def predict(
     """
     count = 0
     for group in groups_of(source, batch_size or predictor.group_size(), waits):
-        metadata = list(map(_metadata, group))
+        metadata = [_metadata(record.content) for record in group]
         pairs = list(zip(group, metadata, strict=True))
         results = iter(
             predictor.results([record for record, about in pairs if not isinstance(about, NoPrediction)])
@@ -72,10 +72,15 @@ def predict(
     return count
 
 
-def _metadata(record: InputRecord) -> object:
-    content = record.content
+def _metadata(content: object) -> object:
     field = content.fields.get("metadata") if isinstance(content, Instance) else None
     return field.metadata if isinstance(field, MetadataField) else None
+
+
+def reader_record(instance: Instance) -> InputRecord:
+    """Returns the record of an instance, with all values of its row, if its reader keeps them."""
+    metadata = _metadata(instance)
+    return InputRecord(instance, row=metadata.row if isinstance(metadata, Metadata) else None)
 
 
 def _expected_form(predictor: TaskPredictor) -> str:
