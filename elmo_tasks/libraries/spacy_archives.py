@@ -4,11 +4,11 @@ spaCy components that run archived models: `elmo_ner` sets `doc.ents`, `elmo_cor
 
     nlp.add_pipe("elmo_ner")  # or config={"archive": "runs/ner/model.tar.gz"}
 
-AllenNLP is imported only when the archive is opened.
+AllenNLP is imported when a component is made.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -31,7 +31,8 @@ class ArchivePipe(FilesPipe):
     """
     The base of components that run the predictor of an archive, one of the registered names `predictors`. The
     archive is `model.tar.gz`, a path or URL; the folder of a run; or a name such as `elmo:ner`. `batch_size`
-    is the number of sentences, or of texts to classify, in a batch.
+    is the number of sentences, or of texts to classify, in a batch. An archive that is here is opened at
+    once; a model of another task is a `ConfigurationError`.
     """
 
     predictors: ClassVar[Sequence[str]]
@@ -43,6 +44,13 @@ class ArchivePipe(FilesPipe):
         super().__init__(name=name, sources={_ARCHIVE: archive})
         self._cuda_device = cuda_device
         self._batch_size = batch_size
+        from elmo_tasks.archives.opening import archive_path
+        from elmo_tasks.common.strict_params import ConfigError
+
+        # A saved pipeline has its own archive; the one that its config names may be gone, or damaged.
+        with suppress(OSError, ConfigError):
+            if Path(archive_path(archive)).expanduser().exists():
+                self._content = self.read(self._sources)
 
     def read(self, sources: Mapping[str, str | None]) -> Any:
         from allennlp.common.checks import ConfigurationError
@@ -236,6 +244,15 @@ class ClassifierPipe(ArchivePipe):
     """
 
     predictors = ("elmo_classifier", "elmo_sst")
+
+    def read(self, sources: Mapping[str, str | None]) -> Any:
+        from allennlp.common.checks import ConfigurationError
+
+        predictor = super().read(sources)
+        if len(names := list(predictor.forms[0])) > 1:
+            reads = f"the model of {sources[_ARCHIVE]} reads {' and '.join(names)}"
+            raise ConfigurationError(f"{self.name} classifies single texts, and {reads}")
+        return predictor
 
     def score(self, examples: Iterable[Example], **options: Any) -> dict[str, Any]:
         examples = list(examples)

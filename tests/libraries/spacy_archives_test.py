@@ -177,7 +177,12 @@ def test_roles_and_classes(tmp_path):
 
 def test_errors(ner, tmp_path):
     with pytest.raises(ConfigurationError, match=r"CorefPredictor.*NerPredictor"):
-        pipeline("elmo_coref", ner)("text")
+        pipeline("elmo_coref", ner)
+    with pytest.raises(ConfigurationError, match=r"SnliPredictor"):
+        pipeline("elmo_classifier", "elmo:snli")
+    pairs = write_archive(tmp_path / "pairs", "mrpc")
+    with pytest.raises(ConfigurationError, match=r"pairs.*sentence1 and sentence2"):
+        pipeline("elmo_classifier", pairs)
     nlp = pipeline("elmo_ner", tmp_path / "nowhere.tar.gz")
     with pytest.raises(OSError, match="nowhere"):
         nlp("text")
