@@ -213,7 +213,7 @@ class TrainOnOwnData(Verb):
         classes = [label if self.task == "classification" else None for _, label in records]
         drawn = drawn_indices(classes, TRAINED_SHARE, self.seed)
         if len(drawn) == len(records) or sample_size(TRAINED_SHARE, len(records)) == len(records):
-            problem = f"there are too few records to hold some out: {len(records)}"
+            problem = f"the data have {counted(len(records), 'record')}, too few to hold some out"
             if 1 < len(classes) == len(set(classes)):
                 problem = "each class has one text, so that none can be held out"
             raise InputError(problem, where=self.train, remedy="give a DEV")

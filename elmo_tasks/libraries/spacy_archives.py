@@ -20,6 +20,7 @@ from spacy.tokens import Doc, Span
 from spacy.training import Example
 from spacy.util import minibatch
 
+from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.machine import Device
 from elmo_tasks.common.values import PositiveInt, check_value
 from elmo_tasks.libraries.spacy_pipe import FilesPipe, sentences
@@ -40,15 +41,14 @@ class ArchivePipe(FilesPipe):
     def __init__(
         self, nlp: Language, name: str, archive: str, cuda_device: Device = -1, batch_size: int = 32
     ) -> None:
+        from elmo_tasks.archives.opening import archive_path
+
         check_value(batch_size, PositiveInt, "batch_size")
         super().__init__(name=name, sources={_ARCHIVE: archive})
         self._cuda_device = cuda_device
         self._batch_size = batch_size
-        from elmo_tasks.archives.opening import archive_path
-        from elmo_tasks.common.strict_params import ConfigError
-
         # A saved pipeline has its own archive; the one that its config names may be gone, or damaged.
-        with suppress(OSError, ConfigError):
+        with suppress(OSError, ElmoError):
             if Path(archive_path(archive)).expanduser().exists():
                 self._content = self.read(self._sources)
 

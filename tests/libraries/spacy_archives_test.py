@@ -150,6 +150,7 @@ def test_the_folder_of_a_run_is_saved_with_the_weights_in_use(ner, tmp_path):
     (run / "model.tar.gz").unlink()
     copied = pickle.loads(pickle.dumps(nlp.get_pipe("elmo_ner")))
     shutil.rmtree(run)
+    run.write_text("damaged")
     assert entities(spacy.load(tmp_path / "saved")(TEXT)) == expected
     assert entities(copied(nlp.make_doc(TEXT))) == expected
 
