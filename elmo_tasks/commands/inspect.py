@@ -21,6 +21,7 @@ from allennlp.data import DatasetReader
 from allennlp.data.fields import TextField
 
 from elmo_tasks.commands.base import Input, Verb, flag, option, positional
+from elmo_tasks.common.table import counted
 from elmo_tasks.data.formats import Doubt, Fit
 from elmo_tasks.data.formats.columns import TAG, WORD
 from elmo_tasks.data.formats.containers import container, problem_of_json
@@ -467,8 +468,8 @@ def description(path: str, inspection: Inspection) -> list[str]:
     more = f" and {len(labels) - _SHOWN} more" if len(labels) > _SHOWN else ""
     columns = [f"{role}: {', '.join(names)}" for role, names in inspection.columns.items() if names]
     tokenizer = inspection.dataset_reader.get("tokenizer")
-    tokens = f", {inspection.tokens:,} tokens" if inspection.tokens else ""
-    records = "1 record" if inspection.records == 1 else f"{inspection.records:,} records"
+    records = counted(inspection.records, "record")
+    tokens = f", {counted(inspection.tokens, 'token')}" if inspection.tokens else ""
     # The reader's own counts are of files, and say again what is above.
     notes = [note for note in inspection.notes if inspection.task != "classification" or "left out" in note]
     longest = f"record {inspection.longest_record:,} with {inspection.longest:,} tokens"

@@ -3,6 +3,7 @@
 import heapq
 import math
 from abc import abstractmethod
+from collections.abc import Iterator
 from itertools import chain, islice, tee
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,11 @@ from elmo_tasks.commands.base import Input, Positive, Verb, VerbGroup, option, p
 from elmo_tasks.commands.results import ResultArguments
 from elmo_tasks.common.progress import progress
 from elmo_tasks.common.table import Cell, Table
-from elmo_tasks.data.input_files import check_found, input_files, nonblank_lines
+from elmo_tasks.data.formats.containers import container
+from elmo_tasks.data.formats.profile import read_table
+from elmo_tasks.data.formats.records import record_format
+from elmo_tasks.data.formats.sample import TABLE_FILES, sample_of
+from elmo_tasks.data.input_files import InputError, check_found, input_files, nonblank_lines
 from elmo_tasks.embedding.corpus import Corpus
 from elmo_tasks.evaluation.plots import bars
 from elmo_tasks.evaluation.probes import (
@@ -41,6 +46,7 @@ from elmo_tasks.evaluation.words import (
     spearman,
     text_blocks,
 )
+from elmo_tasks.pipeline.stream import text_rows
 from elmo_tasks.pipeline.trained import load
 from elmo_tasks.vectors.encoder import VectorEncoder, out_of_context
 
@@ -294,14 +300,17 @@ class Neighbors(Verb):
 class Similar(Verb):
     name = "similar"
     help = "The nearest sentences of a text."
-    description = """Shows the lines of a text whose vectors by `elmo:sentence` have the highest cosine with
-        the vector of a sentence. Memory does not grow with the text."""
+    description = """Shows the lines of a text, or the rows of a table, whose vectors by `elmo:sentence` have
+        the highest cosine with the vector of a sentence. Memory does not grow with the text."""
 
     sentence: str = positional("SENTENCE", "the sentence")
     corpus: Input = option(
-        "text, one sentence a line, gzip or not: a file, folder, pattern or URL",
+        "text, one sentence a line, gzip or not, or csv, JSON or Parquet: a file, folder, pattern or URL",
         metavar="TEXT",
         required=True,
+    )
+    text: str | None = option(
+        "the column of the sentences in a table (default: the only one of texts)", metavar="COLUMN"
     )
     top: Positive = option("the number of lines", 5)
     results: ResultArguments
@@ -309,8 +318,7 @@ class Similar(Verb):
     def run(self) -> None:
         model = load("sentence")
         query = _unit(model(self.sentence).vector)
-        files = input_files(self.corpus)
-        lines, copy = tee((file, *line) for file in files for line in nonblank_lines(file))
+        lines, copy = tee(self._sentences())
         cosines = (float(query @ _unit(result.vector)) for result in model.stream(text for *_, text in copy))
         nearest = heapq.nlargest(self.top, zip(cosines, lines, strict=False), key=lambda pair: pair[0])
         with self.results.writer() as writer:
@@ -318,6 +326,31 @@ class Similar(Verb):
             for rank, (cosine, (file, number, text)) in enumerate(nearest, start=1):
                 table.add(rank, cosine, str(file), number, text.strip())
             writer.write(table)
+
+    def _sentences(self) -> Iterator[tuple[Path, int, str]]:
+        """Yields the file, the line and the text of each sentence."""
+        column = self.text or _column_of_texts(self.corpus)
+        if column is None:
+            yield from ((file, *line) for file in input_files(self.corpus) for line in nonblank_lines(file))
+            return
+        for row in text_rows(self.corpus, [column]):
+            if (text := row.values[column]).strip():
+                yield row.path, row.line, text
+
+
+def _column_of_texts(path: str) -> str | None:
+    """Returns the only column of texts in a table; `None` for a text. `InputError`: there is not one."""
+    file = input_files(path)[0]
+    if file.suffix not in TABLE_FILES and record_format(file) == "delimited":
+        return None
+    sample = sample_of(path)
+    if (table := read_table(sample)) is None:
+        return None
+    if len(texts := table.of_kind("text")) != 1:
+        raise InputError(
+            f"this is {container(sample)}", where=path, remedy="--text COLUMN names the sentences"
+        )
+    return texts[0].name
 
 
 def _unit(vector: np.ndarray) -> np.ndarray:

@@ -39,6 +39,7 @@ from elmo_tasks.commands.inspect import (
     text_option,
 )
 from elmo_tasks.common.files import bundled
+from elmo_tasks.common.table import counted
 from elmo_tasks.compat.command import ARCHIVE, end_of_training, telling_how_to_recover
 from elmo_tasks.data.formats.sample import sample_of
 from elmo_tasks.data.input_files import InputError, shorten
@@ -107,10 +108,11 @@ class TrainOnOwnData(Verb):
         print("\n".join(shown_mistakes(mistakes_in(results))))
         is_pair = "sentence2" in inspection.dataset_reader
         record = dict.fromkeys(("sentence1", "sentence2") if is_pair else ("sentence",), "...")
+        archive = shlex.quote(str(self.output / ARCHIVE))
         print(
             f"\nTo predict, write {json.dumps(record)} a line, and run this; for a file in the format of "
             f"{self.train}, add --use-dataset-reader, for texts in a csv --text COLUMN.\n\n"
-            f"allennlp predict {self.output / ARCHIVE} TEXTS.jsonl --output-file PREDICTIONS.jsonl --silent"
+            f"allennlp predict {archive} TEXTS.jsonl --output-file PREDICTIONS.jsonl --silent"
         )
 
     def has_epochs(self, inspection: Inspection) -> bool:
@@ -186,21 +188,21 @@ class TrainOnOwnData(Verb):
             return
         if self.dev is None:
             name, (trained, records) = "the part that is held out", self._split(trained)
-            yield f"  {len(records):,} records, drawn at random, are held out to choose the epoch"
+            yield f"  held out to choose the epoch: {counted(len(records), 'record')}, drawn at random"
         else:
             dev = read_with(self.task, self.dev, inspection.dataset_reader, sample_of(self.dev))
             self._check_bad(dev)
             assert dev.texts is not None
-            use = "choose the epoch and are not trained on" if has_epochs else "are not trained on"
+            use = "to choose the epoch, not trained on" if has_epochs else "not trained on"
             yield (
-                f"{self.dev}: {dev.records:,} records, which {use}; "
+                f"{self.dev}: {counted(dev.records, 'record')}, {use}; "
                 "to train on several files, give a pattern or their folder as TRAIN"
             )
             yield from (f"  odd: {warning}" for warning in dev.warnings)
             name, records = "DEV", dev.texts.records
         texts_of_train, labels = {text for text, _ in trained}, {label for _, label in records}
         if shared := sum(text in texts_of_train for text, _ in records):
-            yield f"  odd: {shared:,} of the {len(records):,} texts of {name} are in TRAIN"
+            yield f"  odd: texts of {name} that are in TRAIN, too: {shared:,} of {len(records):,}"
         of_one_label = self.task == "classification" and not has_several_labels(inspection.dataset_reader)
         if of_one_label and (lacking := inspection.labels.keys() - labels):
             classes = ", ".join(repr(each) for each in inspection.labels if each in lacking)
@@ -214,7 +216,7 @@ class TrainOnOwnData(Verb):
         else:
             drawn = drawn_indices([None] * len(records), TRAINED_SHARE, self.seed)
         if len(drawn) == len(records) or sample_size(TRAINED_SHARE, len(records)) == len(records):
-            problem = f"{len(records)} records are too few to hold some out"
+            problem = f"the data have {counted(len(records), 'record')}, too few to hold some out"
             if self.task == "classification" and 1 < len(classes) == len(set(classes)):
                 problem = "each class has one text, so that none can be held out"
             raise InputError(problem, where=self.train, remedy="give a DEV")

@@ -12,6 +12,11 @@ Cell = str | int | float | None
 """`None` is an empty cell."""
 
 
+def counted(number: int, noun: str) -> str:
+    """Returns a number with its noun, such as `1 record` and `2,000 records`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 @dataclass(frozen=True)
 class Table:
     """Rows of cells under named columns, each with one cell per column."""

@@ -46,7 +46,7 @@ from elmo_tasks.common import progress
 from elmo_tasks.common.errors import ElmoError, did_you_mean, did_you_mean_path
 from elmo_tasks.common.progress import duration
 from elmo_tasks.common.strict_params import ConfigError, jsonnet_errors
-from elmo_tasks.common.table import Table
+from elmo_tasks.common.table import Table, counted
 from elmo_tasks.compat.running import around, replace, wrap
 from elmo_tasks.registration import MOVED
 
@@ -241,7 +241,7 @@ def end_of_training(folder: Path) -> str:
     """Returns the scores of the best epoch or of the folds, the reason for the end, and the archive."""
     metrics = json.loads((folder / "metrics.json").read_text("utf-8"))
     archive = f"The archive is {folder / ARCHIVE}, its config {folder / CONFIG_NAME}."
-    of = f" on {metrics[_VALIDATED]:,} validation instances" if _VALIDATED in metrics else ""
+    of = f" on {counted(metrics[_VALIDATED], 'validation instance')}" if _VALIDATED in metrics else ""
     if "folds" in metrics:
         table = _table_of(metrics, _BEST, (f"score{of}", "value"))
         shown = f"\n{table.markdown()}" if table.rows else ""

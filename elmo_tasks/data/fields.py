@@ -39,6 +39,8 @@ class Metadata:
 
     ids: Mapping[str, Any] = MappingProxyType({})
     """The keys by which a file names this record, such as `id`; predictions repeat them."""
+    row: Mapping[str, Any] | None = None
+    """All values of a record to predict, if it has columns; a table of predictions repeats them."""
 
     def to_json(self) -> dict[str, Any]:
         """Returns the fields by name, as `allennlp evaluate --predictions-output-file` writes them."""
@@ -57,7 +59,7 @@ class NoPrediction(Metadata):
 def no_prediction(error: InputError) -> Instance:
     """Returns the instance of a bad record, which has a line among the predictions, but no prediction."""
     metadata = NoPrediction(str(error))
-    metadata.ids = error.ids
+    metadata.ids, metadata.row = error.ids, error.row
     return Instance({"metadata": MetadataField(metadata)})
 
 

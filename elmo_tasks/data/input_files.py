@@ -56,6 +56,8 @@ class InputError(ConfigError):
 
     ids: Mapping[str, Any] = MappingProxyType({})
     """The keys by which the file names the record with the error."""
+    row: Mapping[str, Any] | None = None
+    """All values of the record with the error, if they could be read."""
 
 
 class NoWordsError(InputError):
@@ -115,11 +117,15 @@ class Record:
     ) -> "Made | InputError":
         """
         Returns what a function makes of the values, or its `InputError`, or the error of the record. An error
-        has the ids of a record whose fields `read` are read.
+        has the values of the record, and the ids of one whose fields `read` are read.
         """
         if isinstance(self._content, InputError):
             return self._content
-        return value_or_error(self.path, self.line, function, self._content, ids=ids_of(self._content, read))
+        ids = ids_of(self._content, read)
+        made = value_or_error(self.path, self.line, function, self._content, ids=ids)
+        if isinstance(made, InputError):
+            made.row = self._content
+        return made
 
 
 def input_files(path: str | os.PathLike[str] | list[str]) -> list[Path]:

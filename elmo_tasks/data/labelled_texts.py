@@ -62,6 +62,8 @@ class _Example(NamedTuple):
     texts: list[str]
     label: str | list[str] | None
     """Empty if the record has none; a list if texts have several."""
+    row: dict[str, Any] | None = None
+    """All values of a record to predict."""
 
 
 class LabelledTextReader(TaskReader):
@@ -201,7 +203,8 @@ class LabelledTextReader(TaskReader):
 
     def instances(self, example: _Example) -> Iterator[Instance]:
         instance = self.instance(example.texts, example.label)
-        instance["metadata"].metadata.ids = example.ids
+        metadata = instance["metadata"].metadata
+        metadata.ids, metadata.row = example.ids, example.row
         yield instance
 
     def _of_classes(self, path: str, files: list[Path], format: str) -> list[Path]:
@@ -267,7 +270,9 @@ class LabelledTextReader(TaskReader):
         except InputError as error:
             error.ids = ids
             raise
-        return _Example(line, ids, words, None if self.every_record else self._labels(values, labels, names))
+        if self.every_record:
+            return _Example(line, ids, words, None, values)
+        return _Example(line, ids, words, self._labels(values, labels, names))
 
     def _labels(
         self, values: Mapping[str, Any], columns: list[str], names: Mapping[str, Sequence[str]]

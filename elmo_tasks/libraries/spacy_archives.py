@@ -4,11 +4,11 @@ spaCy components that run archived models: `elmo_ner` sets `doc.ents`, `elmo_cor
 
     nlp.add_pipe("elmo_ner")  # or config={"archive": "runs/ner/model.tar.gz"}
 
-AllenNLP is imported only when the archive is opened.
+AllenNLP is imported when a component is made.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,6 +20,7 @@ from spacy.tokens import Doc, Span
 from spacy.training import Example
 from spacy.util import minibatch
 
+from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.machine import Device
 from elmo_tasks.common.values import PositiveInt, check_value
 from elmo_tasks.libraries.spacy_pipe import FilesPipe, sentences
@@ -31,7 +32,8 @@ class ArchivePipe(FilesPipe):
     """
     The base of components that run the predictor of an archive, one of the registered names `predictors`. The
     archive is `model.tar.gz`, a path or URL; the folder of a run; or a name such as `elmo:ner`. `batch_size`
-    is the number of sentences, or of texts to classify, in a batch.
+    is the number of sentences, or of texts to classify, in a batch. An archive that is here is opened at
+    once; a model of another task is a `ConfigurationError`.
     """
 
     predictors: ClassVar[Sequence[str]]
@@ -39,10 +41,16 @@ class ArchivePipe(FilesPipe):
     def __init__(
         self, nlp: Language, name: str, archive: str, cuda_device: Device = -1, batch_size: int = 32
     ) -> None:
+        from elmo_tasks.archives.opening import archive_path
+
         check_value(batch_size, PositiveInt, "batch_size")
         super().__init__(name=name, sources={_ARCHIVE: archive})
         self._cuda_device = cuda_device
         self._batch_size = batch_size
+        # A saved pipeline has its own archive; the one that its config names may be gone, or damaged.
+        with suppress(OSError, ElmoError):
+            if Path(archive_path(archive)).expanduser().exists():
+                self._content = self.read(self._sources)
 
     def read(self, sources: Mapping[str, str | None]) -> Any:
         from allennlp.common.checks import ConfigurationError
@@ -236,6 +244,15 @@ class ClassifierPipe(ArchivePipe):
     """
 
     predictors = ("elmo_classifier", "elmo_sst")
+
+    def read(self, sources: Mapping[str, str | None]) -> Any:
+        from allennlp.common.checks import ConfigurationError
+
+        predictor = super().read(sources)
+        if len(names := list(predictor.forms[0])) > 1:
+            reads = f"the model of {sources[_ARCHIVE]} reads {' and '.join(names)}"
+            raise ConfigurationError(f"{self.name} classifies single texts, and {reads}")
+        return predictor
 
     def score(self, examples: Iterable[Example], **options: Any) -> dict[str, Any]:
         examples = list(examples)

@@ -29,7 +29,7 @@ from elmo_tasks.data.input_files import input_files
 from elmo_tasks.data.reader import TaskReader
 from elmo_tasks.pipeline.csv_output import CsvWriter, is_csv
 from elmo_tasks.pipeline.predictor import InputRecord, TaskPredictor, as_task_predictor
-from elmo_tasks.pipeline.stream import column_records, json_records, open_lines, predict
+from elmo_tasks.pipeline.stream import column_records, json_records, open_lines, predict, reader_record
 
 
 def run_predict(arguments: argparse.Namespace) -> None:
@@ -110,7 +110,9 @@ def predict_file(
         else:
             if isinstance(reader, TaskReader):
                 reader.every_record = True
-            records = map(InputRecord, reader.read(source, **({} if head is None else {"force_task": head})))
+            records = map(
+                reader_record, reader.read(source, **({} if head is None else {"force_task": head}))
+            )
         file, write_row = None, None
         if output is not None:
             file = opened.enter_context(open(output, "w", 1, "utf-8", newline="\n"))

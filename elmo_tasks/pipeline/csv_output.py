@@ -1,6 +1,7 @@
 """Results as the rows of a csv or tsv file: the columns of the input, and the labels, entities or answers."""
 
 import csv
+import json
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import IO, Any
@@ -33,10 +34,12 @@ class CsvWriter:
 
     A label or an answer is a row: the columns of the input, and the predictor's `columns`. Each entity is a
     row: `record`, the number of the input from 1, its ids, and the `columns`. A column of a result gets the
-    prefix `predicted_` if the input has one of the same name. The first input decides the header.
+    prefix `predicted_` if the input has one of the same name. The first input decides the header. Where no
+    class has `min_probability`, the label is empty, and the probability is that of the likeliest class.
 
     # Raises
-    `ConfigurationError`: an input has a field that the first one lacks.
+    `ConfigurationError`: an input has a field that the first one lacks, or both `label` and
+    `predicted_label`, or the like.
     """
 
     def __init__(self, file: IO[str], path: Path, predictor: TaskPredictor) -> None:
@@ -50,8 +53,11 @@ class CsvWriter:
         given = self._input(record, output)
         if self._given is None:
             self._given = list(given)
-            clashes = [f"predicted_{name}" if name in given else name for name in self._columns]
-            self._writer.writerow([*self._given, *clashes])
+            names = [f"predicted_{name}" if name in given else name for name in self._columns]
+            if twice := [name for name in names if name in given]:
+                problem = f"the input has a column {twice[0]!r} already; give it another name"
+                raise ConfigurationError(f"{self._path}: {problem}, or write a .jsonl file")
+            self._writer.writerow([*self._given, *names])
         if new := [name for name in given if name not in self._given]:
             problem = f"record {self._records} has {new[0]!r}, which the first one lacks"
             raise ConfigurationError(f"{self._path}: {problem}; a .jsonl file may have any fields")
@@ -65,8 +71,10 @@ class CsvWriter:
         if "entity" in self._columns:
             ids = {name: value for name, value in output.items() if not isinstance(value, list)}
             cells = {"record": self._records, **_cells(ids, own)}
+        elif record.row is not None:
+            cells = _cells(record.row)
         elif isinstance(record.content, dict):
-            cells = _cells(record.content if record.row is None else record.row)
+            cells = _cells(record.content)
         else:
             cells = _cells(output, own)
         reason = {_NO_PREDICTION: output.get(_NO_PREDICTION)}
@@ -83,9 +91,11 @@ class CsvWriter:
 
 
 def _cells(values: JsonDict, without: Collection[str] = ()) -> dict[str, Any]:
-    """Returns values as cells: a list of words is joined by blanks."""
-    return {
-        name: " ".join(map(str, value)) if isinstance(value, list) else value
-        for name, value in values.items()
-        if name not in without and not isinstance(value, dict)
-    }
+    return {name: _cell(value) for name, value in values.items() if name not in without}
+
+
+def _cell(value: Any) -> Any:
+    """Returns a value as a cell: a list of words joined by blanks, and other lists and objects as JSON."""
+    if isinstance(value, list) and all(isinstance(word, str) for word in value):
+        return " ".join(value)
+    return json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, list | dict) else value

@@ -21,7 +21,7 @@ from elmo_tasks.data.formats.delimited import DelimitedLayout
 from elmo_tasks.data.formats.profile import read_table
 from elmo_tasks.data.formats.records import read_records
 from elmo_tasks.data.formats.sample import sample_of
-from elmo_tasks.data.input_files import InputError, ids_of, printable, shorten, shorten_json
+from elmo_tasks.data.input_files import InputError, Record, ids_of, printable, shorten, shorten_json
 from elmo_tasks.pipeline.predictor import (
     InputRecord,
     TaskPredictor,
@@ -51,7 +51,7 @@ def predict(
     """
     count = 0
     for group in groups_of(source, batch_size or predictor.group_size(), waits):
-        metadata = list(map(_metadata, group))
+        metadata = [_metadata(record.content) for record in group]
         pairs = list(zip(group, metadata, strict=True))
         results = iter(
             predictor.results([record for record, about in pairs if not isinstance(about, NoPrediction)])
@@ -72,10 +72,15 @@ def predict(
     return count
 
 
-def _metadata(record: InputRecord) -> object:
-    content = record.content
+def _metadata(content: object) -> object:
     field = content.fields.get("metadata") if isinstance(content, Instance) else None
     return field.metadata if isinstance(field, MetadataField) else None
+
+
+def reader_record(instance: Instance) -> InputRecord:
+    """Returns the record of an instance, with all values of its row, if its reader keeps them."""
+    metadata = _metadata(instance)
+    return InputRecord(instance, row=metadata.row if isinstance(metadata, Metadata) else None)
 
 
 def _expected_form(predictor: TaskPredictor) -> str:
@@ -103,15 +108,33 @@ def json_records(
 
 def column_records(predictor: TaskPredictor, path: str, columns: Sequence[str]) -> Iterator[InputRecord]:
     """
-    Yields a record for each row of the tables at a path, see `read_records`: the texts in its columns, as the
-    fields of the predictor's first form, and its ids and short fields that the predictor does not read. An
-    error is that of its row. `ConfigurationError`: there is no table, or no such column, or the predictor
-    reads another number of texts.
+    Yields a record for each of the `text_rows` at a path: the texts in its columns, as the fields of the
+    predictor's first form, and its ids and short fields that the predictor does not read. An error is that of
+    its row. `ConfigurationError`: see `text_rows`; or the predictor reads another number of texts.
     """
     names = list(predictor.forms[0]) if predictor.forms else []
     if len(names) != len(columns):
         reads = " and ".join(names) or "no texts"
         raise ConfigurationError(f"--text takes a column for each text, and the predictor reads {reads}")
+    read = {*columns, *predictor.readable()}
+
+    def content(values: JsonDict) -> JsonDict:
+        texts = {name: values[column] for name, column in zip(names, columns, strict=True)}
+        return ids_of(values, read) | texts
+
+    for row in text_rows(path, columns):
+        made = row.make(content)
+        if isinstance(made, InputError):
+            yield InputRecord(made)
+        else:
+            yield InputRecord(made, f"{row.path}, line {row.line}", row.values)
+
+
+def text_rows(path: str, columns: Sequence[str]) -> Iterator[Record]:
+    """
+    Yields the rows of the tables at a path, see `read_records`. A row without a text in one of the columns is
+    a damaged record. `InputError`: there is no table, or no such column.
+    """
     sample = sample_of(path, texts=columns)
     if (table := read_table(sample)) is None:
         raise InputError(f"this is {container(sample)}, not a table", where=path)
@@ -119,22 +142,16 @@ def column_records(predictor: TaskPredictor, path: str, columns: Sequence[str]) 
         shown = shorten(", ".join(table.columns), 200)
         raise InputError(f"no column is {missing[0]!r}, only {shown}", where=path)
     layout = DelimitedLayout(None if table.has_header else list(table.columns))
-    read = {*columns, *predictor.readable()}
 
-    def content(values: JsonDict) -> tuple[JsonDict, JsonDict]:
+    def checked(values: JsonDict) -> JsonDict:
         for column in columns:
             if not isinstance(text := values.get(column), str):
                 raise InputError(f"the column {column!r} has {shorten_json(text)} in place of a text")
-        texts = {name: values[column] for name, column in zip(names, columns, strict=True)}
-        return ids_of(values, read) | texts, values
+        return values
 
     for file in sample.files:
         for record in read_records(file, layout=layout, encoding=sample.encoding):
-            made = record.make(content)
-            if isinstance(made, InputError):
-                yield InputRecord(made)
-            else:
-                yield InputRecord(made[0], f"{file}, line {record.line}", made[1])
+            yield Record(file, record.line, record.make(checked))
 
 
 def _decoded(line: bytes) -> str:

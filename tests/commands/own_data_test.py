@@ -31,22 +31,22 @@ def predicted(shown):
 
 def test_classify_fits_all_texts_and_scores_folds(tmp_path, allennlp):
     (tmp_path / "mine.csv").write_text(CSV)
-    arguments = ("elmo", "classify", tmp_path / "mine.csv", "-o", tmp_path / "run")
+    arguments = ("elmo", "classify", tmp_path / "mine.csv", "-o", tmp_path / "my run")
     arguments += ("--overrides", '{"trainer.folds": 4, "trainer.sentence_encoder": null}')
     shown = allennlp(*arguments, "--class-weight", "balanced")
     assert "held out" not in shown
-    metrics = json.loads((tmp_path / "run" / METRICS).read_text())
+    metrics = json.loads((tmp_path / "my run" / METRICS).read_text())
     accuracy, spread = (metrics[f"cross_validation_accuracy{end}"] for end in ("", "_spread"))
     assert f"accuracy {accuracy:.3f} (+-{spread:.3f} over 4 folds)" in shown
     assert mentions(shown, "25, 50 and 100%", f"{accuracy:.3f}")
-    lines = (tmp_path / "run" / PREDICTIONS_OF_FOLDS).read_text().splitlines()
+    lines = (tmp_path / "my run" / PREDICTIONS_OF_FOLDS).read_text().splitlines()
     assert [json.loads(line)["gold_label"] for line in lines] == ["good", "bad"] * 10
     assert predicted(shown) == [" ".join(json.loads(line)["sentence1_tokens"]) for line in lines[:3]]
-    config = json.loads((tmp_path / "run/config.json").read_text())
+    config = json.loads((tmp_path / "my run/config.json").read_text())
     assert config["trainer"]["class_weight"] == "balanced"
     assert config["trainer"]["sentence_encoder"] is None
     (tmp_path / "in.jsonl").write_text('{"sentence": "A warm film."}\n')
-    words = shown.strip().splitlines()[-1].split()[1:]
+    words = shlex.split(shown.strip().splitlines()[-1])[1:]
     names = {"TEXTS.jsonl": tmp_path / "in.jsonl", "PREDICTIONS.jsonl": tmp_path / "out.jsonl"}
     allennlp(*(names.get(word, word) for word in words))
     assert json.loads((tmp_path / "out.jsonl").read_text())["label"] == "good"
@@ -198,15 +198,16 @@ RARE = [(f"the order number {i} came", "bad" if i < 5 else "ok") for i in range(
 @pytest.mark.parametrize(
     ("train", "dev", "told"),
     [
-        (RARE, None, ["10 records, drawn at random, are held out"]),
+        (RARE, None, ["held out", "10 records, drawn at random"]),
         (RARE[4:], None, ["9 records", "held out has no text of 'bad'"]),
         (
             RARE[:50],
             RARE[45:60],
-            ["15 records, which choose", "pattern", "5 of the 15", "has no text of 'bad'"],
+            ["15 records, to choose", "pattern", "5 of 15", "has no text of 'bad'"],
         ),
-        (RARE, RARE[:8], ["8 records", "8 of the 8 texts of DEV are in TRAIN"]),
-        (RARE, [("so", ""), *RARE[:8]], ["line 2", "without a label", "8 of the 8"]),
+        (RARE, RARE[:8], ["8 records", "texts of DEV that are in TRAIN, too: 8 of 8"]),
+        (RARE, RARE[:1], ["dev.csv: 1 record,", "1 of 1"]),
+        (RARE, [("so", ""), *RARE[:8]], ["line 2", "without a label", "8 of 8"]),
     ],
 )
 def test_what_is_told_of_the_data_that_choose_the_epoch(tmp_path, train, dev, told):
@@ -223,7 +224,7 @@ def test_sentences_of_dev_that_are_trained_on(tmp_path):
     both.write_text(train.read_text() + "\n" + dev.read_text())
     lines = "\n".join(inspection_of(Tag, both, dev=str(dev)))
     records = re.search(r"(\d+) records", lines)[1]
-    assert f"odd: {records} of the {records} texts of DEV are in TRAIN" in lines
+    assert f"odd: texts of DEV that are in TRAIN, too: {records} of {records}" in lines
     assert "odd: " not in "\n".join(inspection_of(Tag, train, dev=str(dev)))
 
 

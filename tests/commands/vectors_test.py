@@ -16,6 +16,7 @@ from elmo_tasks.vectors.encoder import BiLmEncoder, StaticVectors, out_of_contex
 from elmo_tasks.vectors.files import read_vectors
 from tests.commands.texts import FIXTURES, tiny
 from tests.elmo.files import read_frozen
+from tests.errors import mentions
 from tests.vectors.examples import sentences
 
 WORDSIM, ANALOGIES, CORPUS = (FIXTURES / name for name in ("wordsim.csv", "analogies.txt", "corpus.txt"))
@@ -113,6 +114,20 @@ class TestSimilar:
         cosines = [a @ vectors[1] / np.linalg.norm(a) / np.linalg.norm(vectors[1]) for a in vectors]
         best = sorted(cosines, reverse=True)[:2]
         assert [float(row["cosine"]) for row in found] == pytest.approx(best, abs=1e-4)
+
+    def test_a_column_of_a_table(self, elmo, tmp_path, capsys):
+        texts = ["The bridge is closed.", "", "I want my money, and now!", "It rained."]
+        rows = [f'{i},"{text}",{"ab"[i % 2]}\n' for i, text in enumerate(texts)]
+        (tmp_path / "in.csv").write_text(f"id,text,label\n{''.join(rows)}")
+        rows = [f'{i},"{text}","{text}"\n' for i, text in enumerate(texts)]
+        (tmp_path / "two.csv").write_text(f"id,title,body\n{''.join(rows)}")
+        query = ("similar", texts[2], "--top", 1, "-o", tmp_path / "out.csv", "--force", "--corpus")
+        for arguments in (["in.csv"], ["in.csv", "--text", "text"], ["two.csv", "--text", "body"]):
+            assert elmo(*query, tmp_path / arguments[0], *arguments[1:]) == 0
+            (row,) = csv.DictReader((tmp_path / "out.csv").open())
+            assert (row["line"], row["sentence"], float(row["cosine"])) == ("4", texts[2], pytest.approx(1))
+        assert elmo(*query, tmp_path / "two.csv") == 1
+        assert mentions(capsys.readouterr().err, "two.csv", "title, body", "--text")
 
 
 class TestProbe:

@@ -150,6 +150,7 @@ def test_the_folder_of_a_run_is_saved_with_the_weights_in_use(ner, tmp_path):
     (run / "model.tar.gz").unlink()
     copied = pickle.loads(pickle.dumps(nlp.get_pipe("elmo_ner")))
     shutil.rmtree(run)
+    run.write_text("damaged")
     assert entities(spacy.load(tmp_path / "saved")(TEXT)) == expected
     assert entities(copied(nlp.make_doc(TEXT))) == expected
 
@@ -177,7 +178,12 @@ def test_roles_and_classes(tmp_path):
 
 def test_errors(ner, tmp_path):
     with pytest.raises(ConfigurationError, match=r"CorefPredictor.*NerPredictor"):
-        pipeline("elmo_coref", ner)("text")
+        pipeline("elmo_coref", ner)
+    with pytest.raises(ConfigurationError, match=r"SnliPredictor"):
+        pipeline("elmo_classifier", "elmo:snli")
+    pairs = write_archive(tmp_path / "pairs", "mrpc")
+    with pytest.raises(ConfigurationError, match=r"pairs.*sentence1 and sentence2"):
+        pipeline("elmo_classifier", pairs)
     nlp = pipeline("elmo_ner", tmp_path / "nowhere.tar.gz")
     with pytest.raises(OSError, match="nowhere"):
         nlp("text")

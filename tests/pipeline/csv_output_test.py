@@ -56,6 +56,48 @@ def test_json_and_a_reader(topics, tmp_path):
     assert [bool(row["no_prediction"]) for row in rows] == [False, True, False]
 
 
+def test_a_reader_keeps_the_columns(topics, tmp_path):
+    """Also if the first record has no words, and so no prediction."""
+    source, output = tmp_path / "in.csv", tmp_path / "out.csv"
+    source.write_text(f'class,title,description\n1,Empty,""\n3,Shares,"{SHARES}"\n')
+    predict_file(topics, str(source), str(output), by_reader=True)
+    rows = read(output)
+    header = ["class", "title", "description", "no_prediction", "label", "probability"]
+    assert list(rows[0]) == header
+    assert [(row["class"], row["description"]) for row in rows] == [("1", ""), ("3", SHARES)]
+    assert [row["label"] for row in rows] == ["", topics.predict(SHARES)["label"]]
+    labelled = {"description": SHARES, "label": "Business", "cats": {"Business": 1.0, "World": 0.0}}
+    source.write_text(json.dumps(labelled) + "\n")
+    overrides = '{"dataset_reader.format": "json", "dataset_reader.columns": null}'
+    of_json = task_predictor(open_archive("elmo:topics", overrides=overrides))
+    predict_file(of_json, str(source), str(output), by_reader=True)
+    (row,) = read(output)
+    assert (row["label"], json.loads(row["cats"])) == ("Business", labelled["cats"])
+    assert row["predicted_label"] == topics.predict(SHARES)["label"]
+
+
+def test_a_column_that_the_results_have_too(topics, tmp_path):
+    source, output = tmp_path / "in.csv", tmp_path / "out.csv"
+    source.write_text(f"text,label,predicted_label\n{SHARES},spam,ham\n")
+    with pytest.raises(ConfigurationError) as caught:
+        predict_file(topics, str(source), str(output), columns=["text"])
+    assert mentions(str(caught.value), "out.csv", "'predicted_label'", ".jsonl")
+    source.write_text(f"text,predicted_label\n{SHARES},ham\n")
+    predict_file(topics, str(source), str(output), columns=["text"])
+    assert list(read(output)[0]) == ["text", "predicted_label", "label", "probability"]
+
+
+def test_no_class_has_the_probability(tmp_path):
+    source, output = tmp_path / "in.csv", tmp_path / "out.csv"
+    source.write_text(f"id,text\n1,{SHARES}\n2,\n")
+    predictor = task_predictor(open_archive("elmo:topics"), min_probability=0.99)
+    predict_file(predictor, str(source), str(output), columns=["text"])
+    unsure, empty = read(output)
+    likeliest = max(predictor.predict(SHARES)["probabilities"].values())
+    assert (unsure["label"], float(unsure["probability"])) == ("", pytest.approx(likeliest, abs=1e-5))
+    assert (empty["label"], empty["probability"]) == ("", "")
+
+
 def test_entities_of_a_reader(tmp_path):
     source, output = tmp_path / "in.jsonl", tmp_path / "out.csv"
     records = [{"id": 1, "text": "Anna Silva sings."}, {"id": 2, "text": ""}, {"id": 3, "text": "It rains."}]
