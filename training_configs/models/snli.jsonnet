@@ -15,6 +15,6 @@ base {
   trainer+: {
     optimizer+: { lr: 0.0012 },
     learning_rate_scheduler: { type: 'elmo_linear_with_warmup', warmup: 0.05 },
-    num_epochs: 4,
+    num_epochs: 10,
   },
 }
