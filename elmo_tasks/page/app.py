@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -88,6 +89,8 @@ class Page:
 
     def _add(self, app: FastAPI, path: str, name: str, ask: Ask, tab: Tab | WordsInContext) -> None:
         self._asks[path] = ask, tab
+        # The words of the longest text that was answered, and the seconds that it took
+        longest = (100, tab.about.seconds if isinstance(tab, Tab) else 0.0)
 
         def render(
             form: Form,
@@ -96,12 +99,19 @@ class Page:
             answer: dict[str, object] | None = None,
             error: str | None = None,
         ) -> Response:
-            shown = {"form": form, "answer": answer, "error": error, "tab": tab}
+            words, seconds = longest
+            pace = round(1000 * seconds / words)
+            shown = {"form": form, "answer": answer, "error": error, "tab": tab, "pace": pace}
             return self._render(name, path, {"link": _link(path, form), **shown}, status)
 
         async def show(request: Request, form: Form) -> Response:
+            nonlocal longest
+            start = time.perf_counter()
             try:
-                return render(form, answer=await until_gone(request, ask(form)) if form else None)
+                answer = await until_gone(request, ask(form)) if form else None
+                words = len(" ".join(form.values()).split())
+                longest = max(longest, (words, time.perf_counter() - start))
+                return render(form, answer=answer)
             except HTTPException as error:
                 return render(form, error.status_code, error=_sentence(error))
             except (ConfigurationError, ElmoError) as error:

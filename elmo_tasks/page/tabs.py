@@ -25,11 +25,13 @@ from elmo_tasks.vectors.encoder import LearnedMix, mixes_of
 class Task(NamedTuple):
     title: str
     description: str
+    seconds: float = 0.0
+    """Seconds for 100 words, until a service has answered a longer text."""
 
 
 TASK_TITLES = {
     "ner": Task("Named entities", "The names in a sentence, their types, and how probable each is."),
-    "srl": Task("Semantic roles", "Who did what to whom: the arguments of each predicate."),
+    "srl": Task("Semantic roles", "Who did what to whom: the arguments of each predicate.", seconds=0.5),
     "coref": Task("Coreference", "The words of a text that refer to the same thing."),
     "squad": Task("Question answering", "The part of a passage that answers a question."),
     "snli": Task("Entailment", "Whether a sentence follows from another, contradicts it, or neither."),

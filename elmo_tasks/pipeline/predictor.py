@@ -341,9 +341,7 @@ class TaskPredictor(Predictor):
 
 def check_tokens(tokens: int, max_tokens: int | None) -> None:
     if max_tokens is not None and tokens > max_tokens:
-        raise ConfigurationError(
-            f"the model would have to read {tokens:,} tokens, and the limit is {max_tokens:,}"
-        )
+        raise ConfigurationError(f"the input has {tokens:,} words and signs, and the limit is {max_tokens:,}")
 
 
 def check_word_lengths(words: Iterable[str]) -> None:

@@ -87,6 +87,23 @@ def test_the_answer_of_each_task(config, form, pattern, count):
     assert "Learned weights" in html
 
 
+def test_the_form_says_how_long_a_long_text_takes():
+    predictor = predictor_of("srl")
+    limits = Limits()
+
+    async def respond():
+        async with client_of(
+            {"m": local_model(predictor, limits)}, [Tab.of("m", predictor)], limits
+        ) as client:
+            before = await client.get("/show/m")
+            await client.get("/show/m", params={"sentence": "Rain. " * 101, "predicates": "rain"})
+            return before.text, (await client.get("/show/m")).text
+
+    before, after = asyncio.run(respond())
+    assert "1,000 take some 5 seconds" in before
+    assert "1,000 take some 5 seconds" not in after
+
+
 def test_a_missing_model(ask):
     response = ask("GET", "/show/other<b>")
     assert response.status_code == 404
@@ -166,7 +183,7 @@ def test_an_input_that_is_too_long_for_an_address(ask):
     ("sentence", "status", "message"),
     [
         ("", 422, "“Sentence” is empty"),
-        (" ".join("a" * 21), 422, "21 tokens, and the limit is 20"),
+        (" ".join("a" * 21), 422, "21 words and signs, and the limit is 20"),
         ("a" * 30_000, 413, "The text is too long."),
     ],
 )

@@ -227,7 +227,7 @@ def test_long_inputs_are_not_sent(page):
     )
     assert sent == []
     page.get_by_label("Sentence").fill("a b")
-    assert page.locator("#status").inner_text() == "Enter shows the answer. At most 150 words."
+    assert page.locator("#status").inner_text() == "Enter shows the answer. At most 150 words and signs."
 
 
 def test_a_slow_answer_shows_that_it_works(page):
