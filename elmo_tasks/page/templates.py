@@ -102,10 +102,11 @@ def _marked(text: str, start: int, end: int, waiting: list[Mark]) -> Markup:
             insort(waiting, mark._replace(start=end), key=_outer_first)
         inner_end = min(mark.end, end)
         html += escape(text[start : mark.start])
-        html += Markup(
-            '<mark class="colour-{}" title="{}"><span>{}</span><small>{} {}</small></mark>'
-        ).format(
-            mark.colour, mark.name, _marked(text, mark.start, inner_end, waiting), mark.label, mark.number
+        html += Markup('<mark class="colour-{}" title="{}"><span>{}</span><small>{}</small></mark>').format(
+            mark.colour,
+            mark.name,
+            _marked(text, mark.start, inner_end, waiting),
+            f"{mark.label} {mark.number}".strip(),
         )
         start = inner_end
     return html + escape(text[start:end])

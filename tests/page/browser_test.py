@@ -135,11 +135,17 @@ def test_lines_with_and_without_marks_have_one_height(page):
       plain.textContent = "one line";
       text.after(plain);
       const height = plain.getBoundingClientRect().height;
-      plain.innerHTML = '<mark class="colour-1"><span>one</span><small>ARG0</small></mark> line';
-      return [height, plain.getBoundingClientRect().height];
+      const mark = (content) => `<mark class="colour-1"><span>${content}</span><small>ARG0</small></mark> b`;
+      return [height, ...[mark("one"), mark(mark("one"))].map((html) => {
+        plain.innerHTML = html;
+        return plain.getBoundingClientRect().height;
+      })];
     }"""
-    plain, marked = answer.locator(".marked").first.evaluate(heights)
+    plain, marked, _ = answer.locator(".marked").first.evaluate(heights)
     assert plain == marked
+    # Only mentions are nested.
+    answer = answer_of(page, "/show/coref?document=Ana+lost+her+keys.+She+cried.")
+    assert len(set(answer.locator(".marked").first.evaluate(heights))) == 1
 
 
 def test_the_answer_has_the_focus(page):

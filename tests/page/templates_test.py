@@ -25,8 +25,8 @@ def test_marks_of_characters():
     ("text", "marks", "expected"),
     [
         ("a <b>\nŁódź.", [Mark(6, 10, "<LOC>", "71%")], "a &lt;b&gt;\n[Łódź|&lt;LOC&gt; 71%]."),
-        ("her keys", [Mark(0, 3, "0"), Mark(0, 8, "1")], "[[her|0 ] keys|1 ]"),
-        ("a b c", [Mark(0, 3, "0"), Mark(2, 5, "1")], "[a [b|1 ]|0 ][ c|1 ]"),
+        ("her keys", [Mark(0, 3, "0"), Mark(0, 8, "1")], "[[her|0] keys|1]"),
+        ("a b c", [Mark(0, 3, "0"), Mark(2, 5, "1")], "[a [b|1]|0][ c|1]"),
         ("a b", [], "a b"),
     ],
 )
