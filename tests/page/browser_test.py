@@ -254,6 +254,28 @@ def test_the_json_is_copied(page):
     assert json.loads(page.evaluate("navigator.clipboard.readText()"))["label"] in "01234"
 
 
+def test_a_cluster_lights_its_mentions_and_leads_to_them(page):
+    page.goto("/show/coref?document=Ana+Silva+lost+her+keys.+She+cried.")
+    assert page.locator(".lit").count() == 0
+    page.locator(".clusters").get_by_role("link", name="She").focus()
+    assert page.locator(".lit").evaluate_all("(marks) => marks.map((mark) => mark.textContent)") == [
+        "Ana Silva1",
+        "her1",
+        "She1",
+    ]
+    page.keyboard.press("Enter")
+    page.locator("mark:target", has_text="She").wait_for()
+
+
+@pytest.mark.parametrize(("tab", "field"), [("ner", "sentence"), ("coref", "document")])
+def test_a_table_is_saved_as_csv(page, tab, field):
+    page.goto(f"/show/{tab}?{field}=Ana+Silva+lost+her+keys.")
+    with page.expect_download() as download:
+        page.get_by_role("link", name="csv").click()
+    assert download.value.suggested_filename == f"{tab}.csv"
+    assert "Ana Silva" in Path(download.value.path()).read_text()
+
+
 def test_without_the_script(browser, address):
     context = browser.new_context(java_script_enabled=False, base_url=address)
     page = context.new_page()
