@@ -24,23 +24,52 @@ from elmo_tasks.vectors.encoder import LearnedMix, mixes_of
 
 class Task(NamedTuple):
     title: str
+    question: str
     description: str
     seconds: float = 0.0
     """Seconds for 100 words, until a service has answered a longer text."""
 
 
-TASK_TITLES = {
-    "ner": Task("Named entities", "The names in a sentence, their types, and how probable each is."),
-    "srl": Task("Semantic roles", "Who did what to whom: the arguments of each predicate.", seconds=0.5),
-    "coref": Task("Coreference", "The words of a text that refer to the same thing."),
-    "squad": Task("Question answering", "The part of a passage that answers a question."),
-    "snli": Task("Entailment", "Whether a sentence follows from another, contradicts it, or neither."),
-    "sst": Task("Sentiment", "How positive a sentence is, and the words that the model attends to."),
-    "classification": Task("Classification", "The class of a sentence, or of a pair of sentences."),
+TASKS = {
+    "ner": Task(
+        "Named entities", "Who is named?", "The names in a text, their types, and how probable each is."
+    ),
+    "srl": Task(
+        "Semantic roles",
+        "Who did what to whom?",
+        "The predicates of a text, and their arguments.",
+        seconds=0.5,
+    ),
+    "coref": Task("Coreference", "Who is “she”?", "The words of a text that refer to the same thing."),
+    "squad": Task(
+        "Question answering", "What does the text say?", "The part of a passage that answers a question."
+    ),
+    "snli": Task(
+        "Entailment",
+        "Does it follow?",
+        "Whether a sentence follows from another, contradicts it, or neither.",
+    ),
+    "sst": Task(
+        "Graded sentiment",
+        "How positive is it?",
+        "The sentiment of a sentence, and the words that the model attends to.",
+    ),
+    "classification": Task(
+        "Classification", "Which class is it?", "The class of a text, or of a pair of texts."
+    ),
+    "sentiment": Task(
+        "Sentiment", "Praise or complaint?", "Whether a text is negative, neutral or positive."
+    ),
+    "topics": Task("News topics", "What is it about?", "The topic of a piece of news."),
 }
-"""The tasks by their packages; the results of other tasks are shown as JSON."""
+"""By their packages, or by the name of a trained model; the results of other tasks are shown as JSON."""
 _LONG_FIELDS = ("document", "passage")
-_FIELD_LABELS = {"sentence1": "First sentence", "sentence2": "Second sentence"}
+_FIELD_LABELS = {
+    "sentence": "Text",
+    "document": "Text",
+    "sentence1": "First sentence",
+    "sentence2": "Second sentence",
+}
 _FREQUENT_ROLES = ("ARG0", "ARG1", "V", "ARG2", *map("ARGM-{}".format, ("TMP", "MOD", "NEG", "LOC", "ADV")))
 
 
@@ -73,6 +102,7 @@ class Tab:
     name: str
     task: str
     """The package of the task."""
+    about: Task
     fields: tuple[Field, ...]
     examples: list[dict[str, str]]
     colours: Mapping[str, int]
@@ -108,9 +138,14 @@ class Tab:
         if "predicates" in predictor.optional_fields:
             fields.append(PREDICATES_FIELD)
             tokenize = getattr(predictor, "_tokenize", None) or tokenizer()
+        other = Task(name.capitalize(), "What does it say?", "The result of the model, as JSON.")
+        task = TASKS.get(trained, other)
+        if trained == "classification":
+            task = task._replace(title=name.capitalize())
         return cls(
             name=name,
             task=predictor.task(),
+            about=task,
             fields=tuple(fields),
             examples=examples,
             colours=_colours(predictor._model.vocab.get_token_to_index_vocabulary("labels")),
@@ -119,10 +154,6 @@ class Tab:
             explains=can_explain(predictor),
             tokenize=tokenize,
         )
-
-    @property
-    def about(self) -> Task:
-        return TASK_TITLES.get(self.task, Task(self.name, "The result of the model, as JSON."))
 
     def title_of(self, example: Mapping[str, str]) -> str:
         """Returns the texts of an example, a question before its passage."""

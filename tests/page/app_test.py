@@ -59,7 +59,7 @@ def test_the_overview_has_the_tabs(ask):
     response = ask("GET", "/")
     assert response.status_code == 200
     assert response.headers["content-security-policy"] == HEADERS["Content-Security-Policy"]
-    assert '<a href="/show/names">Named entities</a>' in response.text
+    assert '<a href="/show/names">Who is named?</a>' in response.text
     assert f'elmo_tasks</strong></a> <span class="fine">{__version__}</span>' in response.text
     assert "/elmo" not in response.text
 
@@ -182,7 +182,7 @@ def test_an_input_that_is_too_long_for_an_address(ask):
 @pytest.mark.parametrize(
     ("sentence", "status", "message"),
     [
-        ("", 422, "“Sentence” is empty"),
+        ("", 422, "“Text” is empty"),
         (" ".join("a" * 21), 422, "21 words and signs, and the limit is 20"),
         ("a" * 30_000, 413, "The text is too long."),
     ],

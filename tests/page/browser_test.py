@@ -150,8 +150,8 @@ def test_lines_with_and_without_marks_have_one_height(page):
 
 def test_the_answer_has_the_focus(page):
     page.goto("/show/ner")
-    page.get_by_label("Sentence", exact=True).fill("Ana flew to Rome.")
-    page.get_by_label("Sentence", exact=True).press("Enter")
+    page.get_by_label("Text", exact=True).fill("Ana flew to Rome.")
+    page.get_by_label("Text", exact=True).press("Enter")
     page.wait_for_url("**#answer")
     assert page.evaluate("document.activeElement.id") == "answer"
     assert 0 <= page.locator("#answer").bounding_box()["y"] < 450
@@ -160,10 +160,10 @@ def test_the_answer_has_the_focus(page):
 @pytest.mark.parametrize(
     ("tab", "field", "keys", "sends"),
     [
-        ("ner", "Sentence", "Enter", True),
-        ("ner", "Sentence", "Shift+Enter", False),
-        ("coref", "Document", "Enter", False),
-        ("coref", "Document", "Control+Enter", True),
+        ("ner", "Text", "Enter", True),
+        ("ner", "Text", "Shift+Enter", False),
+        ("coref", "Text", "Enter", False),
+        ("coref", "Text", "Control+Enter", True),
         ("elmo", "Word", "Control+Enter", True),
     ],
 )
@@ -225,20 +225,20 @@ def test_long_inputs_are_not_sent(page):
     page.goto("/show/ner")
     sent = []
     page.on("request", lambda request: request.method == "POST" and sent.append(request.url))
-    page.get_by_label("Sentence").fill("a " * 151)
+    page.get_by_label("Text", exact=True).fill("a " * 151)
     assert page.locator("#status").inner_text() == "151 words, and 150 at most can be read"
     page.get_by_role("button", name="Show").click()
     assert page.evaluate("document.querySelector('#sentence').validationMessage") == (
         "151 words, and 150 at most can be read"
     )
     assert sent == []
-    page.get_by_label("Sentence").fill("a b")
+    page.get_by_label("Text", exact=True).fill("a b")
     assert page.locator("#status").inner_text() == "Enter shows the answer. At most 150 words and signs."
 
 
 def test_a_slow_answer_shows_that_it_works(page):
     page.goto("/show/ner")
-    page.get_by_label("Sentence").fill("Ana flew.")
+    page.get_by_label("Text", exact=True).fill("Ana flew.")
     page.evaluate("document.forms[0].addEventListener('submit', (event) => event.preventDefault())")
     page.get_by_role("button", name="Show").click()
     page.locator("#status.busy").wait_for()
@@ -280,7 +280,7 @@ def test_without_the_script(browser, address):
     context = browser.new_context(java_script_enabled=False, base_url=address)
     page = context.new_page()
     page.goto("/show/ner")
-    page.get_by_label("Sentence").fill("Ana flew.")
+    page.get_by_label("Text", exact=True).fill("Ana flew.")
     page.get_by_role("button", name="Show").click()
     page.wait_for_url("**/show/ner?sentence=Ana+flew.#answer")
     assert page.get_by_role("heading", name="Answer").is_visible()
