@@ -4,7 +4,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from allennlp.common import JsonDict
 from allennlp.common.checks import ConfigurationError
@@ -73,12 +73,35 @@ _FIELD_LABELS = {
 _FREQUENT_ROLES = ("ARG0", "ARG1", "V", "ARG2", *map("ARGM-{}".format, ("TMP", "MOD", "NEG", "LOC", "ADV")))
 
 
+_PARSERS: dict[Any, tuple[Callable[[str], Any], str]] = {
+    int: (int, "A whole number."),
+    float: (float, "A number."),
+    list[str]: (str.split, "Words, with blanks between them."),
+    list[int]: (lambda text: list(map(int, text.split())), "Whole numbers, with blanks between them."),
+}
+"""How a field reads values of other types than texts, and its hint."""
+
+
 class Field(NamedTuple):
     name: str
     label: str
     rows: int = 2
     required: bool = True
     hint: str = ""
+    parse: Callable[[str], Any] = str
+
+    @classmethod
+    def of(cls, name: str, kind: Any) -> "Field":
+        """Returns the field of a value of a type."""
+        label = _FIELD_LABELS.get(name, name.replace("_", " ").capitalize())
+        parse, hint = _PARSERS.get(kind, (str, ""))
+        return cls(name, label, rows=6 if name in _LONG_FIELDS else 2, hint=hint, parse=parse)
+
+    def value(self, text: str) -> Any:
+        try:
+            return self.parse(text)
+        except ValueError as error:
+            raise ConfigurationError(f"The field “{self.label}” is “{shorten(text)}”. {self.hint}") from error
 
     @property
     def is_long(self) -> bool:
@@ -120,11 +143,7 @@ class Tab:
         Returns the tab of a model. An `archive` that comes with the project has a card and examples; another
         one has the examples of the project's model for the task.
         """
-        fields = [
-            Field(field, _FIELD_LABELS.get(field, field.capitalize()), rows=6 if field in _LONG_FIELDS else 2)
-            for field in predictor.forms[0]
-        ]
-        fields = fields or [JSON_FIELD]
+        fields = [Field.of(*item) for item in predictor.forms[0].items()] or [JSON_FIELD]
         trained = archive.removeprefix(TRAINED) if archive.startswith(TRAINED) else predictor.task()
         about = trained_card(trained) if trained in trained_archives() else {}
         card = ""
@@ -178,9 +197,9 @@ class Tab:
         for field in self.fields:
             text = form.get(field.name, "").replace("\r\n", "\n")
             if field.required and not text.strip():
-                raise ConfigurationError(f"The field “{field.label}” is empty. Please write a text.")
+                raise ConfigurationError(f"The field “{field.label}” is empty. Please fill it in.")
             if field.required:
-                content[field.name] = text
+                content[field.name] = field.value(text)
             elif text.strip() and self.tokenize is not None:
                 content[field.name] = _indices(text, self.tokenize(content["sentence"]).words)
         return content
