@@ -26,7 +26,7 @@ from allennlp.predictors import Predictor
 from torch import nn
 
 from elmo_tasks.common.batches import batch_sizes
-from elmo_tasks.common.errors import ElmoError
+from elmo_tasks.common.errors import ElmoError, did_you_mean
 from elmo_tasks.common.files import json_value
 from elmo_tasks.common.machine import single_threaded
 from elmo_tasks.common.values import Probability, check_value
@@ -160,6 +160,15 @@ class TaskPredictor(Predictor):
     def ids(self, json_dict: JsonDict) -> JsonDict:
         """Returns the ids of an input, and its short fields that the predictor does not read."""
         return ids_of(json_dict, self.readable())
+
+    def check_fields(self, json_dict: JsonDict) -> JsonDict:
+        """Returns an input; `ConfigurationError`: it has a field that is neither read nor one of `ids`."""
+        known = self.readable()
+        for name in json_dict:
+            if known and name not in known and name not in self.ids(json_dict):
+                meant = did_you_mean(name, known)
+                raise ConfigurationError(f"the model does not read {name!r}, but {', '.join(known)}{meant}")
+        return json_dict
 
     def task(self) -> str:
         """Returns the name of the task, which is the name of the predictor's package, or else its module."""
@@ -480,6 +489,10 @@ class AnyPredictor(TaskPredictor):
 
     def ids(self, json_dict: JsonDict) -> JsonDict:
         return {}
+
+    def check_fields(self, json_dict: JsonDict) -> JsonDict:
+        """Returns the input: what the predictor reads is not known."""
+        return json_dict
 
     def lengths(self, content: JsonDict | Instance) -> list[int]:
         """Counts what blanks separate in a JSON object: how the predictor splits it is not known."""
