@@ -45,12 +45,22 @@ Ask = Callable[[Form], Awaitable[dict[str, object]]]
 
 
 class Page:
-    """The page of a service, which adds itself to an app of `create_app`; `words` are the tab of the biLM."""
+    """
+    The page of a service, which adds itself to an app of `create_app`; `words` are the tab of the biLM. Links
+    begin with `root_path`.
+    """
 
     def __init__(
-        self, app: FastAPI, *, tabs: list[Tab], limits: Limits, words: WordsInContext | None = None
+        self,
+        app: FastAPI,
+        *,
+        tabs: list[Tab],
+        limits: Limits,
+        words: WordsInContext | None = None,
+        root_path: str = "",
     ) -> None:
         self._limits = limits
+        self._root = root_path
         self._links = [(f"/show/{tab.name}", tab.about.title, tab.name) for tab in tabs]
         if words is not None:
             self._links.append(("/elmo", "Words in context", "the biLM itself"))
@@ -102,7 +112,7 @@ class Page:
             words, seconds = longest
             pace = round(1000 * seconds / words)
             shown = {"form": form, "answer": answer, "error": error, "tab": tab, "pace": pace}
-            return self._render(name, path, {"link": _link(path, form), **shown}, status)
+            return self._render(name, path, {"link": self._link(path, form), **shown}, status)
 
         async def show(request: Request, form: Form) -> Response:
             nonlocal longest
@@ -123,7 +133,7 @@ class Page:
             if content_type.partition(";")[0].strip().lower() != FORM:
                 return render({}, 415, error=f"a form has the content type {FORM}, not {content_type}")
             form = _parsed_form(await read_body(request, self._limits))
-            link = _link(path, form)
+            link = self._link(path, form)
             return await show(request, form) if link is None else RedirectResponse(link, 303)
 
         async def get_or_post(request: Request) -> Response:
@@ -138,8 +148,12 @@ class Page:
         app.api_route(path, methods=[*_READING_METHODS, "POST"], include_in_schema=False)(get_or_post)
 
     def _render(self, name: str, path: str, values: dict[str, object], status: int = 200) -> Response:
-        html = template(name).render(path=path, links=self._links, limits=self._limits, **values)
-        return HTMLResponse(html, status, HEADERS)
+        about = {"root": self._root, "path": path, "links": self._links, "limits": self._limits}
+        return HTMLResponse(template(name).render(about | values), status, HEADERS)
+
+    def _link(self, path: str, form: Form) -> str | None:
+        address = f"{self._root}{path}?{urlencode(form)}"
+        return address if len(address) <= MAX_ADDRESS else None
 
 
 def _sentence(error: HTTPException) -> str:
@@ -153,11 +167,6 @@ def _parsed_form(content: bytes) -> Form:
     except ValueError as error:
         raise HTTPException(400, f"the form is not URL encoding of UTF-8: {error}") from error
     return {field: texts[0] for field, texts in fields.items()}
-
-
-def _link(path: str, form: Form) -> str | None:
-    address = f"{path}?{urlencode(form)}"
-    return address if len(address) <= MAX_ADDRESS else None
 
 
 def _ask_model(model: ServedModel, tab: Tab) -> Ask:

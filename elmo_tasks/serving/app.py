@@ -231,19 +231,20 @@ class TokenMiddleware:
             await self._app(scope, receive, send)
             return
         start = time.perf_counter()
-        model = scope["path"].removeprefix(PREDICT)
-        is_counted = scope["path"] == PREDICT + model and model in self._models
+        path = scope["path"].removeprefix(scope.get("root_path", ""))
+        model = path.removeprefix(PREDICT)
+        is_counted = path == PREDICT + model and model in self._models
 
         async def send_and_count(message: Message) -> None:
             if is_counted and message["type"] == "http.response.start":
                 self._metrics.count(model, message["status"], time.perf_counter() - start)
             await send(message)
 
-        app = self._app if self._may_pass(scope) else _unauthorized
+        app = self._app if path == HEALTH or self._may_pass(scope) else _unauthorized
         await app(scope, receive, send_and_count)
 
     def _may_pass(self, scope: Scope) -> bool:
-        if self._expected is None or scope["path"] == HEALTH:
+        if self._expected is None:
             return True
         kind, _, content = dict(scope["headers"]).get(b"authorization", b"").partition(b" ")
         if kind.lower() == b"basic":
@@ -274,8 +275,13 @@ _WAITING = 1024
 """The connections that the system keeps until they are accepted."""
 
 
-def make_server(app: ASGIApp, limits: Limits, *, access_log: bool = False) -> uvicorn.Server:
-    """Returns a server of the app, which logs each request if `access_log`."""
+def make_server(
+    app: ASGIApp, limits: Limits, *, access_log: bool = False, root_path: str = ""
+) -> uvicorn.Server:
+    """
+    Returns a server of the app, which logs each request if `access_log`. A proxy that serves it below the
+    `root_path` removes this from the paths of requests.
+    """
     log = deepcopy(uvicorn.config.LOGGING_CONFIG)
     log["formatters"]["access"]["fmt"] = '%(asctime)s %(client_addr)s "%(request_line)s" %(status_code)s'
     log["loggers"]["uvicorn.error"]["level"] = "WARNING"
@@ -286,6 +292,7 @@ def make_server(app: ASGIApp, limits: Limits, *, access_log: bool = False) -> uv
         loop="asyncio",
         backlog=_ACCEPTED,
         access_log=access_log,
+        root_path=root_path,
         log_config=log,
         timeout_graceful_shutdown=limits.timeout,
     )

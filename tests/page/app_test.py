@@ -30,11 +30,12 @@ HOSTILE = "Ana <script>alert(1)</script> & \"Bo\" 'x' {{ 1 }}"
 
 
 @asynccontextmanager
-async def client_of(models, tabs=(), limits=LIMITS, **page):
+async def client_of(models, tabs=(), limits=LIMITS, root_path="", **page):
     """A client of a page, without a network."""
     app = create_app(models, limits=limits)
-    Page(app, tabs=tabs, limits=limits, **page)
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client:
+    Page(app, tabs=tabs, limits=limits, root_path=root_path, **page)
+    transport = httpx.ASGITransport(app, root_path=root_path)
+    async with httpx.AsyncClient(transport=transport, base_url=f"http://test{root_path}") as client:
         yield client
 
 
@@ -136,6 +137,28 @@ def test_a_form_goes_to_its_address(ask):
     html = ask("GET", response.headers["location"]).text
     assert "Explain" in html
     assert "checked" in html
+
+
+def test_behind_a_proxy_links_have_its_path():
+    predictor = predictor_of("ner")
+    tab = Tab.of("names", predictor)
+    models = {"names": local_model(predictor, LIMITS)}
+
+    async def respond():
+        async with client_of(models, [tab], root_path="/elmo") as client:
+            form = {"sentence": "Ana flew."}
+            sent = await client.post("/show/names", data=form)
+            pages = [await client.get(path, params=form) for path in ("/", "/show/names")]
+            return sent, pages, await client.get("/assets/style.css"), await client.get("/openapi.json")
+
+    sent, pages, style, document = asyncio.run(respond())
+    assert sent.headers["location"] == "/elmo/show/names?sentence=Ana+flew."
+    for page in pages:
+        links = re.findall(r'(?:href|src|action)="(/[^"]*)', page.text)
+        assert len(links) > 5
+        assert all(link.startswith("/elmo/") for link in links)
+    assert style.status_code == 200
+    assert document.json()["servers"] == [{"url": "/elmo"}]
 
 
 def test_names_are_counted(ask):
