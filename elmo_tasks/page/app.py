@@ -25,9 +25,19 @@ from elmo_tasks.serving.models import Queue, ServedModel, in_time
 FORM = "application/x-www-form-urlencoded"
 MAX_ADDRESS = 4000
 """The longest permanent link, in characters."""
+_POLICY = (
+    "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; form-action 'self'; "
+    "base-uri 'none'; frame-ancestors 'none'"
+)
+# Swagger UI has styles and pictures of its own, and asks the service.
+_DOCS_POLICY = (
+    _POLICY.replace("style-src 'self'", "style-src 'self' 'unsafe-inline'").replace(
+        "img-src 'self'", "img-src 'self' data:"
+    )
+    + "; connect-src 'self'"
+)
 HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "
-    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "Content-Security-Policy": _POLICY,
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
@@ -71,6 +81,7 @@ class Page:
         """The answers to the first example of each tab, by its path."""
         app.mount("/assets", StaticFiles(directory=ASSETS))
         app.api_route("/", methods=_READING_METHODS, include_in_schema=False)(self._overview)
+        app.api_route("/docs", methods=_READING_METHODS, include_in_schema=False)(self._docs)
         for tab in tabs:
             self._add(
                 app, f"/show/{tab.name}", "model.html", _ask_model(app.state.models[tab.name], tab), tab
@@ -81,6 +92,11 @@ class Page:
 
     async def _overview(self) -> Response:
         return await self._render_overview()
+
+    async def _docs(self) -> Response:
+        response = self._render("docs.html", "/docs", {})
+        response.headers["Content-Security-Policy"] = _DOCS_POLICY
+        return response
 
     async def _no_model(self, name: str) -> Response:
         return await self._render_overview(f"The service has no model {name!r}. It has these:", 404)

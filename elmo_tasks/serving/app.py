@@ -41,6 +41,8 @@ from elmo_tasks.serving.models import ServedModel
 PREDICT = "/predict/"
 HEALTH = "/health"
 """The only path that needs no token."""
+_MODELS, _SERVICE = "Models", "The service"
+"""The groups of the addresses in the documents."""
 _ERROR = {
     "description": "The reason.",
     "content": {
@@ -60,15 +62,20 @@ def create_app(
     origins: Sequence[str] = (),
 ) -> FastAPI:
     """
-    Returns an app that answers at `/predict/NAME`, `/health`, `/metrics` and `/docs`. Its `app.state` has the
-    `models`, by their names. With a `token`, all paths but `/health` ask for it. Pages of the `origins` may
-    ask, too.
+    Returns an app that answers at `/predict/NAME`, `/health`, `/metrics` and `/openapi.json`; the page adds
+    `/docs`. Its `app.state` has the `models`, by their names. With a `token`, all paths but `/health` ask for
+    it. Pages of the `origins` may ask, too.
     """
     app = FastAPIOffline(
         title="elmo_tasks",
         description="Archives of the tasks, each at /predict/NAME.",
         version=__version__,
+        docs_url=None,  # the page has it
         redoc_url=None,
+        openapi_tags=[
+            {"name": _MODELS, "description": "Each takes one input, or a list of inputs."},
+            {"name": _SERVICE, "description": "For monitors."},
+        ],
         redirect_slashes=False,  # to whatever host the request names
     )
     app.state.models = models
@@ -79,6 +86,7 @@ def create_app(
         app.post(
             PREDICT + name,
             summary=name,
+            tags=[_MODELS],
             description=f"One input, or a list of inputs. {model.description}",
             responses=dict.fromkeys(_STATUSES, _ERROR),
             dependencies=asks,
@@ -88,12 +96,12 @@ def create_app(
         )(_endpoint(model, limits))
 
     @app.head(HEALTH, include_in_schema=False)
-    @app.get(HEALTH, description="Whether the service runs, and its models.")
+    @app.get(HEALTH, description="Whether the service runs, and its models.", tags=[_SERVICE])
     async def health() -> dict[str, Any]:
         return {"status": "ok", "models": list(models)}
 
     @app.head("/metrics", include_in_schema=False)
-    @app.get("/metrics", description="Counts and times, for Prometheus.", dependencies=asks)
+    @app.get("/metrics", description="Counts and times, for Prometheus.", dependencies=asks, tags=[_SERVICE])
     async def read_metrics() -> Response:
         return Response(metrics.text(), media_type="text/plain; version=0.0.4")
 

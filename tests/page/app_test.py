@@ -105,6 +105,12 @@ def test_the_form_says_how_long_a_long_text_takes():
     assert "1,000 take some 5 seconds" not in after
 
 
+def test_the_docs_for_programs_lead_back(ask):
+    html = ask("GET", "/docs").text
+    assert "swagger" in html
+    assert '<a href="/show/names"' in html
+
+
 def test_a_missing_model(ask):
     response = ask("GET", "/show/other<b>")
     assert response.status_code == 404
@@ -112,7 +118,7 @@ def test_a_missing_model(ask):
     assert "The service has no model 'other<b>'" in unescape(response.text)
 
 
-@pytest.mark.parametrize("name", ["style.css", "script.js", "icon.svg"])
+@pytest.mark.parametrize("name", ["style.css", "script.js", "icon.svg", "docs.css", "docs.js"])
 def test_assets(ask, name):
     response = ask("GET", f"/assets/{name}")
     assert response.status_code == 200

@@ -276,6 +276,17 @@ def test_a_table_is_saved_as_csv(page, tab, field):
     assert "Ana Silva" in Path(download.value.path()).read_text()
 
 
+@pytest.mark.parametrize("page", [(1280, "light"), (390, "dark")], indirect=True)
+def test_the_docs_ask_a_model(page):
+    page.goto("/docs")
+    page.get_by_text("/predict/sst", exact=True).click()
+    page.get_by_role("button", name="Try it out").click()
+    page.locator("textarea").fill('{"sentence": "Good."}')
+    page.get_by_role("button", name="Execute").click()
+    page.get_by_text("very positive").wait_for()
+    check(page, "docs")
+
+
 def test_without_the_script(browser, address):
     context = browser.new_context(java_script_enabled=False, base_url=address)
     page = context.new_page()
