@@ -4,13 +4,18 @@ import json
 import re
 import shlex
 import shutil
+import textwrap
 from pathlib import Path
 
 import pytest
+from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader
 
 from elmo_tasks import load
 from elmo_tasks.common.files import bundled
+from elmo_tasks.data.reader import join_words
+from elmo_tasks.page.tabs import Tab
+from elmo_tasks.pipeline.trained import TrainedModel
 from examples import notebook, own_task, show_ner
 from tests.forked import Command
 
@@ -56,6 +61,21 @@ def test_the_task_of_ones_own(tmp_path, monkeypatch):
     model = load(tmp_path / "run")
     first = json.loads((PROJECT / "examples/own_task/predict.jsonl").read_text().splitlines()[0])
     assert model(**first)["tags"] == tags[0]
+    # A predictor with a further field
+    (code,) = re.findall(r"(?ms)^   ```python\n(.*?)^   ```", text)
+    names = {"PosPredictor": own_task.PosPredictor, "join_words": join_words}
+    exec(textwrap.dedent(code), names)
+    predictor = names["FirstWordsPredictor"](model.predictor._model, model.predictor._dataset_reader)
+    tab = Tab.of("first_words", predictor)
+    content = tab.content(first | {"count": " 3 "})
+    assert content == first | {"count": 3}
+    assert TrainedModel(predictor)(first["sentence"], 3)["tags"] == tags[0][:3]
+    with pytest.raises(
+        ConfigurationError, match=r'needs "count", such as {"sentence": "\.\.\.", "count": 1}'
+    ):
+        predictor.predict_json(first)
+    with pytest.raises(ConfigurationError, match=r"“Count” is “three”\. A whole number"):
+        tab.content(first | {"count": "three"})
 
 
 @pytest.mark.slow

@@ -114,6 +114,11 @@ class Serve(Verb):
         metavar="ORIGIN",
         action="append",
     )
+    root_path: str = option(
+        "the path below which a proxy serves this service and which it removes, such as /elmo",
+        "",
+        metavar="PATH",
+    )
     access_log: bool = flag("print a line for each request, with the text that a link to the page holds")
     ray: ReplicaArguments = titled("Ray (the extra ray)")
     limits: LimitArguments = titled("limits")
@@ -137,7 +142,8 @@ class Serve(Verb):
             self._models(limits, listening.getsockname()[:2]) as (models, tabs),
         ):
             app = create_app(models, limits=limits, token=token, origins=self.cors)
-            Page(app, tabs=tabs, limits=limits, words=self.page.words(limits))
+            root_path = f"/{self.root_path.strip('/')}".rstrip("/")
+            Page(app, tabs=tabs, limits=limits, words=self.page.words(limits), root_path=root_path)
             host, port = listening.getsockname()[:2]
             if token is None and host not in _LOCAL:
                 print(
@@ -146,7 +152,8 @@ class Serve(Verb):
                 )
             print(f"{address(host, port)}/ is the page: {', '.join(models)}", flush=True)
             print(f"{address(host, port)}/docs says how programs ask", flush=True)
-            make_server(app, limits, access_log=self.access_log).run(sockets=[listening])
+            server = make_server(app, limits, access_log=self.access_log, root_path=root_path)
+            server.run(sockets=[listening])
 
     def _listening(self) -> socket.socket:
         family = socket.AF_INET6 if ":" in self.host else socket.AF_INET

@@ -144,6 +144,12 @@ def is_pronoun(words: Words, span: TokenSpan) -> bool:
     return _is_one_of(words, span, _PRONOUNS)
 
 
+def name_of(mentions: Sequence[str]) -> str:
+    """Returns the first name among the texts of mentions, or else the first of them, without its 's."""
+    name = next(filter(_is_name, mentions), mentions[0])
+    return name[:-2].rstrip() if name.endswith(_GENITIVE) else name
+
+
 def names_of_pronouns(words: Words, clusters: Sequence[Cluster]) -> dict[int, list[TokenSpan]]:
     """Maps personal and possessive pronouns, by their tokens, to the other mentions of their clusters."""
     names_of: dict[int, list[TokenSpan]] = {}
@@ -182,6 +188,13 @@ def _text(words: Words, span: TokenSpan) -> str:
 
 def _is_one_of(words: Words, span: TokenSpan, pronouns: frozenset[str]) -> bool:
     return span[0] == span[1] and words.words[span[0]].lower() in pronouns
+
+
+def _is_name(mention: str) -> bool:
+    """Returns whether the last word begins with a capital letter; no pronoun is a name."""
+    words = join_words(mention.split())
+    last = len(words.words) - 1
+    return last >= 0 and words.words[last][0].isupper() and not is_pronoun(words, (0, last))
 
 
 def _is_possessive(words: Words, index: int, sentence_starts: set[int]) -> bool:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -24,9 +25,19 @@ from elmo_tasks.serving.models import Queue, ServedModel, in_time
 FORM = "application/x-www-form-urlencoded"
 MAX_ADDRESS = 4000
 """The longest permanent link, in characters."""
+_POLICY = (
+    "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; form-action 'self'; "
+    "base-uri 'none'; frame-ancestors 'none'"
+)
+# Swagger UI has styles and pictures of its own, and asks the service.
+_DOCS_POLICY = (
+    _POLICY.replace("style-src 'self'", "style-src 'self' 'unsafe-inline'").replace(
+        "img-src 'self'", "img-src 'self' data:"
+    )
+    + "; connect-src 'self'"
+)
 HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "
-    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "Content-Security-Policy": _POLICY,
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
@@ -44,12 +55,22 @@ Ask = Callable[[Form], Awaitable[dict[str, object]]]
 
 
 class Page:
-    """The page of a service, which adds itself to an app of `create_app`; `words` are the tab of the biLM."""
+    """
+    The page of a service, which adds itself to an app of `create_app`; `words` are the tab of the biLM. Links
+    begin with `root_path`.
+    """
 
     def __init__(
-        self, app: FastAPI, *, tabs: list[Tab], limits: Limits, words: WordsInContext | None = None
+        self,
+        app: FastAPI,
+        *,
+        tabs: list[Tab],
+        limits: Limits,
+        words: WordsInContext | None = None,
+        root_path: str = "",
     ) -> None:
         self._limits = limits
+        self._root = root_path
         self._links = [(f"/show/{tab.name}", tab.about.title, tab.name) for tab in tabs]
         if words is not None:
             self._links.append(("/elmo", "Words in context", "the biLM itself"))
@@ -60,6 +81,7 @@ class Page:
         """The answers to the first example of each tab, by its path."""
         app.mount("/assets", StaticFiles(directory=ASSETS))
         app.api_route("/", methods=_READING_METHODS, include_in_schema=False)(self._overview)
+        app.api_route("/docs", methods=_READING_METHODS, include_in_schema=False)(self._docs)
         for tab in tabs:
             self._add(
                 app, f"/show/{tab.name}", "model.html", _ask_model(app.state.models[tab.name], tab), tab
@@ -70,6 +92,11 @@ class Page:
 
     async def _overview(self) -> Response:
         return await self._render_overview()
+
+    async def _docs(self) -> Response:
+        response = self._render("docs.html", "/docs", {})
+        response.headers["Content-Security-Policy"] = _DOCS_POLICY
+        return response
 
     async def _no_model(self, name: str) -> Response:
         return await self._render_overview(f"The service has no model {name!r}. It has these:", 404)
@@ -88,6 +115,8 @@ class Page:
 
     def _add(self, app: FastAPI, path: str, name: str, ask: Ask, tab: Tab | WordsInContext) -> None:
         self._asks[path] = ask, tab
+        # The words of the longest text that was answered, and the seconds that it took
+        longest = (100, tab.about.seconds if isinstance(tab, Tab) else 0.0)
 
         def render(
             form: Form,
@@ -96,12 +125,19 @@ class Page:
             answer: dict[str, object] | None = None,
             error: str | None = None,
         ) -> Response:
-            shown = {"form": form, "answer": answer, "error": error, "tab": tab}
-            return self._render(name, path, {"link": _link(path, form), **shown}, status)
+            words, seconds = longest
+            pace = round(1000 * seconds / words)
+            shown = {"form": form, "answer": answer, "error": error, "tab": tab, "pace": pace}
+            return self._render(name, path, {"link": self._link(path, form), **shown}, status)
 
         async def show(request: Request, form: Form) -> Response:
+            nonlocal longest
+            start = time.perf_counter()
             try:
-                return render(form, answer=await until_gone(request, ask(form)) if form else None)
+                answer = await until_gone(request, ask(form)) if form else None
+                words = len(" ".join(form.values()).split())
+                longest = max(longest, (words, time.perf_counter() - start))
+                return render(form, answer=answer)
             except HTTPException as error:
                 return render(form, error.status_code, error=_sentence(error))
             except (ConfigurationError, ElmoError) as error:
@@ -113,7 +149,7 @@ class Page:
             if content_type.partition(";")[0].strip().lower() != FORM:
                 return render({}, 415, error=f"a form has the content type {FORM}, not {content_type}")
             form = _parsed_form(await read_body(request, self._limits))
-            link = _link(path, form)
+            link = self._link(path, form)
             return await show(request, form) if link is None else RedirectResponse(link, 303)
 
         async def get_or_post(request: Request) -> Response:
@@ -128,8 +164,12 @@ class Page:
         app.api_route(path, methods=[*_READING_METHODS, "POST"], include_in_schema=False)(get_or_post)
 
     def _render(self, name: str, path: str, values: dict[str, object], status: int = 200) -> Response:
-        html = template(name).render(path=path, links=self._links, limits=self._limits, **values)
-        return HTMLResponse(html, status, HEADERS)
+        about = {"root": self._root, "path": path, "links": self._links, "limits": self._limits}
+        return HTMLResponse(template(name).render(about | values), status, HEADERS)
+
+    def _link(self, path: str, form: Form) -> str | None:
+        address = f"{self._root}{path}?{urlencode(form)}"
+        return address if len(address) <= MAX_ADDRESS else None
 
 
 def _sentence(error: HTTPException) -> str:
@@ -143,11 +183,6 @@ def _parsed_form(content: bytes) -> Form:
     except ValueError as error:
         raise HTTPException(400, f"the form is not URL encoding of UTF-8: {error}") from error
     return {field: texts[0] for field, texts in fields.items()}
-
-
-def _link(path: str, form: Form) -> str | None:
-    address = f"{path}?{urlencode(form)}"
-    return address if len(address) <= MAX_ADDRESS else None
 
 
 def _ask_model(model: ServedModel, tab: Tab) -> Ask:

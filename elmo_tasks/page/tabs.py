@@ -4,7 +4,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from allennlp.common import JsonDict
 from allennlp.common.checks import ConfigurationError
@@ -24,22 +24,62 @@ from elmo_tasks.vectors.encoder import LearnedMix, mixes_of
 
 class Task(NamedTuple):
     title: str
+    question: str
     description: str
+    seconds: float = 0.0
+    """Seconds for 100 words, until a service has answered a longer text."""
 
 
-TASK_TITLES = {
-    "ner": Task("Named entities", "The names in a sentence, their types, and how probable each is."),
-    "srl": Task("Semantic roles", "Who did what to whom: the arguments of each predicate."),
-    "coref": Task("Coreference", "The words of a text that refer to the same thing."),
-    "squad": Task("Question answering", "The part of a passage that answers a question."),
-    "snli": Task("Entailment", "Whether a sentence follows from another, contradicts it, or neither."),
-    "sst": Task("Sentiment", "How positive a sentence is, and the words that the model attends to."),
-    "classification": Task("Classification", "The class of a sentence, or of a pair of sentences."),
+TASKS = {
+    "ner": Task(
+        "Named entities", "Who is named?", "The names in a text, their types, and how probable each is."
+    ),
+    "srl": Task(
+        "Semantic roles",
+        "Who did what to whom?",
+        "The predicates of a text, and their arguments.",
+        seconds=0.5,
+    ),
+    "coref": Task("Coreference", "Who is “she”?", "The words of a text that refer to the same thing."),
+    "squad": Task(
+        "Question answering", "What does the text say?", "The part of a passage that answers a question."
+    ),
+    "snli": Task(
+        "Entailment",
+        "Does it follow?",
+        "Whether a sentence follows from another, contradicts it, or neither.",
+    ),
+    "sst": Task(
+        "Graded sentiment",
+        "How positive is it?",
+        "The sentiment of a sentence, and the words that the model attends to.",
+    ),
+    "classification": Task(
+        "Classification", "Which class is it?", "The class of a text, or of a pair of texts."
+    ),
+    "sentiment": Task(
+        "Sentiment", "Praise or complaint?", "Whether a text is negative, neutral or positive."
+    ),
+    "topics": Task("News topics", "What is it about?", "The topic of a piece of news."),
 }
-"""The tasks by their packages; the results of other tasks are shown as JSON."""
+"""By their packages, or by the name of a trained model; the results of other tasks are shown as JSON."""
 _LONG_FIELDS = ("document", "passage")
-_FIELD_LABELS = {"sentence1": "First sentence", "sentence2": "Second sentence"}
+_FIELD_LABELS = {
+    "sentence": "Text",
+    "document": "Text",
+    "sentence1": "First sentence",
+    "sentence2": "Second sentence",
+}
 _FREQUENT_ROLES = ("ARG0", "ARG1", "V", "ARG2", *map("ARGM-{}".format, ("TMP", "MOD", "NEG", "LOC", "ADV")))
+
+
+_PARSERS: dict[Any, tuple[Callable[[str], Any], str]] = {
+    int: (int, "A whole number."),
+    float: (float, "A number."),
+    list[str]: (str.split, "Words, with blanks between them."),
+    list[int]: (lambda text: list(map(int, text.split())), "Whole numbers, with blanks between them."),
+}
+"""How a field reads values of other types than texts, and its hint."""
 
 
 class Field(NamedTuple):
@@ -48,6 +88,20 @@ class Field(NamedTuple):
     rows: int = 2
     required: bool = True
     hint: str = ""
+    parse: Callable[[str], Any] = str
+
+    @classmethod
+    def of(cls, name: str, kind: Any) -> "Field":
+        """Returns the field of a value of a type."""
+        label = _FIELD_LABELS.get(name, name.replace("_", " ").capitalize())
+        parse, hint = _PARSERS.get(kind, (str, ""))
+        return cls(name, label, rows=6 if name in _LONG_FIELDS else 2, hint=hint, parse=parse)
+
+    def value(self, text: str) -> Any:
+        try:
+            return self.parse(text)
+        except ValueError as error:
+            raise ConfigurationError(f"The field “{self.label}” is “{shorten(text)}”. {self.hint}") from error
 
     @property
     def is_long(self) -> bool:
@@ -71,6 +125,7 @@ class Tab:
     name: str
     task: str
     """The package of the task."""
+    about: Task
     fields: tuple[Field, ...]
     examples: list[dict[str, str]]
     colours: Mapping[str, int]
@@ -88,11 +143,7 @@ class Tab:
         Returns the tab of a model. An `archive` that comes with the project has a card and examples; another
         one has the examples of the project's model for the task.
         """
-        fields = [
-            Field(field, _FIELD_LABELS.get(field, field.capitalize()), rows=6 if field in _LONG_FIELDS else 2)
-            for field in predictor.forms[0]
-        ]
-        fields = fields or [JSON_FIELD]
+        fields = [Field.of(*item) for item in predictor.forms[0].items()] or [JSON_FIELD]
         trained = archive.removeprefix(TRAINED) if archive.startswith(TRAINED) else predictor.task()
         about = trained_card(trained) if trained in trained_archives() else {}
         card = ""
@@ -106,9 +157,14 @@ class Tab:
         if "predicates" in predictor.optional_fields:
             fields.append(PREDICATES_FIELD)
             tokenize = getattr(predictor, "_tokenize", None) or tokenizer()
+        other = Task(name.capitalize(), "What does it say?", "The result of the model, as JSON.")
+        task = TASKS.get(trained, other)
+        if trained == "classification":
+            task = task._replace(title=name.capitalize())
         return cls(
             name=name,
             task=predictor.task(),
+            about=task,
             fields=tuple(fields),
             examples=examples,
             colours=_colours(predictor._model.vocab.get_token_to_index_vocabulary("labels")),
@@ -117,10 +173,6 @@ class Tab:
             explains=can_explain(predictor),
             tokenize=tokenize,
         )
-
-    @property
-    def about(self) -> Task:
-        return TASK_TITLES.get(self.task, Task(self.name, "The result of the model, as JSON."))
 
     def title_of(self, example: Mapping[str, str]) -> str:
         """Returns the texts of an example, a question before its passage."""
@@ -145,9 +197,9 @@ class Tab:
         for field in self.fields:
             text = form.get(field.name, "").replace("\r\n", "\n")
             if field.required and not text.strip():
-                raise ConfigurationError(f"The field “{field.label}” is empty. Please write a text.")
+                raise ConfigurationError(f"The field “{field.label}” is empty. Please fill it in.")
             if field.required:
-                content[field.name] = text
+                content[field.name] = field.value(text)
             elif text.strip() and self.tokenize is not None:
                 content[field.name] = _indices(text, self.tokenize(content["sentence"]).words)
         return content

@@ -1,17 +1,21 @@
 """HTML from Jinja's templates, with marks in texts."""
 
+import csv
 import re
 from bisect import insort
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
+from io import StringIO
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import quote
 
 from allennlp.common import JsonDict
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
 
 from elmo_tasks import __version__
+from elmo_tasks.coref.documents import name_of
 from elmo_tasks.pipeline.results import label_names
 from elmo_tasks.srl.role_names import role_names
 
@@ -33,6 +37,7 @@ class Mark(NamedTuple):
     name: str = ""
     """The label in words, if it has a name."""
     colour: int = 0
+    id: str = ""
 
 
 @cache
@@ -47,7 +52,7 @@ def template(name: str) -> Template:
     )
     filters = (starred, percent, named, answered, arguments, mentions)
     environment.filters |= {function.__name__: function for function in filters}
-    functions = (marked, heat, label_names, percent)
+    functions = (marked, heat, label_names, percent, csv_address)
     environment.globals |= {function.__name__: function for function in functions}
     environment.globals["version"] = __version__
     return environment.get_template(name)
@@ -80,11 +85,41 @@ def arguments(predicate_arguments: list[JsonDict], colours: Mapping[str, int]) -
             yield Mark(start, end, label, name=name, colour=colours.get(label, 0))
 
 
-def mentions(clusters: list[list[JsonDict]]) -> Iterator[Mark]:
-    for index, cluster in enumerate(clusters, start=1):
-        for mention in cluster:
-            span = mention["char_start"], mention["char_end"]
-            yield Mark(*span, str(index), name=f"mention of cluster {index}", colour=index % COLOURS)
+def mentions(clusters: list[list[JsonDict]]) -> list[list[Mark]]:
+    """Returns the marks of each cluster; their name is its number and its name."""
+    marks = []
+    for number, cluster in enumerate(clusters, start=1):
+        name = f"{number}: {_cluster_name(cluster)}"
+        spans = [(mention["char_start"], mention["char_end"]) for mention in cluster]
+        marks.append(
+            [
+                Mark(*span, str(number), name=name, colour=number % COLOURS, id="mention-{}-{}".format(*span))
+                for span in spans
+            ]
+        )
+    return marks
+
+
+def _cluster_name(cluster: list[JsonDict]) -> str:
+    return name_of([mention["text"] for mention in cluster])
+
+
+def csv_address(result: JsonDict) -> str | None:
+    """Returns a URL that holds the entities or mentions of a result as a csv file; `None` without any."""
+    rows = [{"entity": entity["text"], **entity} for entity in result.get("entities", ())]
+    columns = ["entity", "type", "char_start", "char_end", "probability"]
+    if "mentions" in result:
+        columns = ["cluster", "name", "mention", "char_start", "char_end"]
+        rows = [
+            {"cluster": number, "name": _cluster_name(cluster), "mention": mention["text"], **mention}
+            for number, cluster in enumerate(result["mentions"], start=1)
+            for mention in cluster
+        ]
+    file = StringIO()
+    writer = csv.DictWriter(file, columns, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return f"data:text/csv;charset=utf-8,{quote(file.getvalue())}" if rows else None
 
 
 def marked(text: str, marks: Iterable[Mark], span: tuple[int, int] | None = None) -> Markup:
@@ -99,13 +134,15 @@ def _marked(text: str, start: int, end: int, waiting: list[Mark]) -> Markup:
     while waiting and waiting[0].start < end:
         mark = waiting.pop(0)
         if mark.end > end:
-            insort(waiting, mark._replace(start=end), key=_outer_first)
+            insort(waiting, mark._replace(start=end, id=""), key=_outer_first)
         inner_end = min(mark.end, end)
         html += escape(text[start : mark.start])
-        html += Markup(
-            '<mark class="colour-{}" title="{}"><span>{}</span><small>{} {}</small></mark>'
-        ).format(
-            mark.colour, mark.name, _marked(text, mark.start, inner_end, waiting), mark.label, mark.number
+        html += Markup('<mark class="colour-{}" title="{}"{}><span>{}</span><small>{}</small></mark>').format(
+            mark.colour,
+            mark.name,
+            Markup(' id="{}"').format(mark.id) if mark.id else "",
+            _marked(text, mark.start, inner_end, waiting),
+            f"{mark.label} {mark.number}".strip(),
         )
         start = inner_end
     return html + escape(text[start:end])

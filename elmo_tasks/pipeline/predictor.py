@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 from itertools import chain
-from typing import Any, ClassVar, NamedTuple, Optional, TypeAlias, TypeVar
+from typing import Any, ClassVar, NamedTuple, Optional, TypeAlias, TypeVar, get_args, get_origin
 
 import torch
 from allennlp.common import JsonDict
@@ -26,7 +26,7 @@ from allennlp.predictors import Predictor
 from torch import nn
 
 from elmo_tasks.common.batches import batch_sizes
-from elmo_tasks.common.errors import ElmoError
+from elmo_tasks.common.errors import ElmoError, did_you_mean
 from elmo_tasks.common.files import json_value
 from elmo_tasks.common.machine import single_threaded
 from elmo_tasks.common.values import Probability, check_value
@@ -161,9 +161,18 @@ class TaskPredictor(Predictor):
         """Returns the ids of an input, and its short fields that the predictor does not read."""
         return ids_of(json_dict, self.readable())
 
+    def check_fields(self, json_dict: JsonDict) -> JsonDict:
+        """Returns an input; `ConfigurationError`: it has a field that is neither read nor one of `ids`."""
+        known = self.readable()
+        for name in json_dict:
+            if known and name not in known and name not in self.ids(json_dict):
+                meant = did_you_mean(name, known)
+                raise ConfigurationError(f"the model does not read {name!r}, but {', '.join(known)}{meant}")
+        return json_dict
+
     def task(self) -> str:
-        """Returns the name of the task, which is the name of the predictor's package."""
-        return type(self).__module__.split(".")[-2]
+        """Returns the name of the task, which is the name of the predictor's package, or else its module."""
+        return type(self).__module__.split(".")[-2:][0]
 
     def read(self, json_dict: JsonDict) -> Any:
         """Returns the content of an input, such as its words."""
@@ -285,7 +294,23 @@ class TaskPredictor(Predictor):
     ) -> list[_Example | Result]:
         """Returns for each record its example, or the result of a text without words, or an error."""
         contents = [attempt(partial(self._read, max_tokens), record.content) for record in records]
-        return [attempt(partial(self._example, max_tokens), content) for content in self.complete(contents)]
+        examples = [attempt(partial(self._example, max_tokens), each) for each in self.complete(contents)]
+        return [
+            self._missing_field(record.content, example) if isinstance(example, KeyError) else example
+            for record, example in zip(records, examples, strict=True)
+        ]
+
+    def _missing_field(self, content: Any, error: KeyError) -> Exception:
+        """Returns an error that shows the form of an input, if one of its fields is missing."""
+        name: Any = error.args[0] if error.args else None
+        if not isinstance(content, dict) or name in content or name not in chain(*self.forms):
+            return error
+        form = max(self.forms, key=lambda form: (name in form, len(form.keys() & content.keys())))
+        example = json.dumps({name: example_of(kind) for name, kind in form.items()})
+        has = ", ".join(f'"{key}"' for key in content) or "no fields"
+        missing = ConfigurationError(f'the input needs "{name}", such as {example}; it has {has}')
+        missing.__cause__ = error
+        return missing
 
     def _read(self, max_tokens: int | None, content: JsonDict | Instance) -> Any:
         if isinstance(content, Instance):
@@ -339,11 +364,16 @@ class TaskPredictor(Predictor):
             return [self._run_batch([instance])[0] for instance in instances]
 
 
+def example_of(kind: Any, text: str = "...") -> Any:
+    """Returns a value of the type of a field of `forms`."""
+    if get_origin(kind) is list:
+        return [example_of(get_args(kind)[0], text)]
+    return {int: 1, float: 0.5, bool: True}.get(kind, text)
+
+
 def check_tokens(tokens: int, max_tokens: int | None) -> None:
     if max_tokens is not None and tokens > max_tokens:
-        raise ConfigurationError(
-            f"the model would have to read {tokens:,} tokens, and the limit is {max_tokens:,}"
-        )
+        raise ConfigurationError(f"the input has {tokens:,} words and signs, and the limit is {max_tokens:,}")
 
 
 def check_word_lengths(words: Iterable[str]) -> None:
@@ -459,6 +489,10 @@ class AnyPredictor(TaskPredictor):
 
     def ids(self, json_dict: JsonDict) -> JsonDict:
         return {}
+
+    def check_fields(self, json_dict: JsonDict) -> JsonDict:
+        """Returns the input: what the predictor reads is not known."""
+        return json_dict
 
     def lengths(self, content: JsonDict | Instance) -> list[int]:
         """Counts what blanks separate in a JSON object: how the predictor splits it is not known."""

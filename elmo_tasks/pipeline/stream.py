@@ -26,6 +26,7 @@ from elmo_tasks.pipeline.predictor import (
     InputRecord,
     TaskPredictor,
     attempt,
+    example_of,
     groups_of,
     value_of,
 )
@@ -84,7 +85,7 @@ def reader_record(instance: Instance) -> InputRecord:
 
 
 def _expected_form(predictor: TaskPredictor) -> str:
-    form = dict.fromkeys(predictor.forms[0] if predictor.forms else (), "...")
+    form = {name: example_of(kind) for name, kind in (predictor.forms[0] if predictor.forms else {}).items()}
     expected = f"the predictor reads a JSON object a line{f', such as {json.dumps(form)}' if form else ''}"
     return f"{expected}; for data like those of the training, use `allennlp predict --use-dataset-reader`"
 

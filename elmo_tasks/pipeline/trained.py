@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Generic, Literal, TypeAlias, TypeVar, overload
+from typing import Any, Generic, Literal, TypeAlias, TypeVar, get_origin, overload
 
 from allennlp.common import JsonDict
 from allennlp.common.checks import ConfigurationError
@@ -78,16 +78,19 @@ class TrainedModel(Generic[Value]):
     def _texts(self, texts: tuple[Any, ...] | list[Any], others: JsonDict) -> JsonDict:
         """Returns the fields of texts by their order, and others by their names."""
         names = self._names
+        kinds = [get_origin(kind) or kind for kind in self.predictor.forms[0].values()]
         complete = len(texts) == len(names) or (len(texts) < len(names) and others)
         content = dict(zip(names, texts, strict=False))
-        if not complete or content.keys() & others.keys() or not all(isinstance(text, str) for text in texts):
+        fit = all(map(isinstance, texts, kinds))
+        if not complete or content.keys() & others.keys() or not fit:
             named = [f"{name}={value!r}" for name, value in others.items()]
             shown = ", ".join([*map(repr, texts), *named]) or "nothing"
             several = "; predict_batch takes a list" if any(isinstance(text, list) for text in texts) else ""
             if any(isinstance(text, float) for text in texts):  # NaN of pandas
                 several = '; fillna("") makes empty texts of missing ones'
             raise ConfigurationError(
-                f"the model needs a string for each of: {', '.join(names)}; it got {shorten(shown)}{several}"
+                f"the model needs a {'string' if {*kinds} == {str} else 'value'} for each of: "
+                f"{', '.join(names)}; it got {shorten(shown)}{several}"
             )
         return content | others
 

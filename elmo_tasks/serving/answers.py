@@ -59,7 +59,7 @@ class Answers:
         self._limits = limits
 
     def __call__(self, queries: list[Query]) -> list[Reply]:
-        records = [InputRecord(query.content) for query in queries]
+        records = [InputRecord(attempt(self._predictor.check_fields, query.content)) for query in queries]
         results = self._predictor.results(records, self._limits.max_tokens)
         return [
             self._explained(query.content)

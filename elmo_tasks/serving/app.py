@@ -41,6 +41,8 @@ from elmo_tasks.serving.models import ServedModel
 PREDICT = "/predict/"
 HEALTH = "/health"
 """The only path that needs no token."""
+_MODELS, _SERVICE = "Models", "The service"
+"""The groups of the addresses in the documents."""
 _ERROR = {
     "description": "The reason.",
     "content": {
@@ -60,15 +62,20 @@ def create_app(
     origins: Sequence[str] = (),
 ) -> FastAPI:
     """
-    Returns an app that answers at `/predict/NAME`, `/health`, `/metrics` and `/docs`. Its `app.state` has the
-    `models`, by their names. With a `token`, all paths but `/health` ask for it. Pages of the `origins` may
-    ask, too.
+    Returns an app that answers at `/predict/NAME`, `/health`, `/metrics` and `/openapi.json`; the page adds
+    `/docs`. Its `app.state` has the `models`, by their names. With a `token`, all paths but `/health` ask for
+    it. Pages of the `origins` may ask, too.
     """
     app = FastAPIOffline(
         title="elmo_tasks",
         description="Archives of the tasks, each at /predict/NAME.",
         version=__version__,
+        docs_url=None,  # the page has it
         redoc_url=None,
+        openapi_tags=[
+            {"name": _MODELS, "description": "Each takes one input, or a list of inputs."},
+            {"name": _SERVICE, "description": "For monitors."},
+        ],
         redirect_slashes=False,  # to whatever host the request names
     )
     app.state.models = models
@@ -79,6 +86,7 @@ def create_app(
         app.post(
             PREDICT + name,
             summary=name,
+            tags=[_MODELS],
             description=f"One input, or a list of inputs. {model.description}",
             responses=dict.fromkeys(_STATUSES, _ERROR),
             dependencies=asks,
@@ -88,12 +96,12 @@ def create_app(
         )(_endpoint(model, limits))
 
     @app.head(HEALTH, include_in_schema=False)
-    @app.get(HEALTH, description="Whether the service runs, and its models.")
+    @app.get(HEALTH, description="Whether the service runs, and its models.", tags=[_SERVICE])
     async def health() -> dict[str, Any]:
         return {"status": "ok", "models": list(models)}
 
     @app.head("/metrics", include_in_schema=False)
-    @app.get("/metrics", description="Counts and times, for Prometheus.", dependencies=asks)
+    @app.get("/metrics", description="Counts and times, for Prometheus.", dependencies=asks, tags=[_SERVICE])
     async def read_metrics() -> Response:
         return Response(metrics.text(), media_type="text/plain; version=0.0.4")
 
@@ -231,19 +239,20 @@ class TokenMiddleware:
             await self._app(scope, receive, send)
             return
         start = time.perf_counter()
-        model = scope["path"].removeprefix(PREDICT)
-        is_counted = scope["path"] == PREDICT + model and model in self._models
+        path = scope["path"].removeprefix(scope.get("root_path", ""))
+        model = path.removeprefix(PREDICT)
+        is_counted = path == PREDICT + model and model in self._models
 
         async def send_and_count(message: Message) -> None:
             if is_counted and message["type"] == "http.response.start":
                 self._metrics.count(model, message["status"], time.perf_counter() - start)
             await send(message)
 
-        app = self._app if self._may_pass(scope) else _unauthorized
+        app = self._app if path == HEALTH or self._may_pass(scope) else _unauthorized
         await app(scope, receive, send_and_count)
 
     def _may_pass(self, scope: Scope) -> bool:
-        if self._expected is None or scope["path"] == HEALTH:
+        if self._expected is None:
             return True
         kind, _, content = dict(scope["headers"]).get(b"authorization", b"").partition(b" ")
         if kind.lower() == b"basic":
@@ -274,8 +283,13 @@ _WAITING = 1024
 """The connections that the system keeps until they are accepted."""
 
 
-def make_server(app: ASGIApp, limits: Limits, *, access_log: bool = False) -> uvicorn.Server:
-    """Returns a server of the app, which logs each request if `access_log`."""
+def make_server(
+    app: ASGIApp, limits: Limits, *, access_log: bool = False, root_path: str = ""
+) -> uvicorn.Server:
+    """
+    Returns a server of the app, which logs each request if `access_log`. A proxy that serves it below the
+    `root_path` removes this from the paths of requests.
+    """
     log = deepcopy(uvicorn.config.LOGGING_CONFIG)
     log["formatters"]["access"]["fmt"] = '%(asctime)s %(client_addr)s "%(request_line)s" %(status_code)s'
     log["loggers"]["uvicorn.error"]["level"] = "WARNING"
@@ -286,6 +300,7 @@ def make_server(app: ASGIApp, limits: Limits, *, access_log: bool = False) -> uv
         loop="asyncio",
         backlog=_ACCEPTED,
         access_log=access_log,
+        root_path=root_path,
         log_config=log,
         timeout_graceful_shutdown=limits.timeout,
     )

@@ -21,7 +21,7 @@ from typing_extensions import TypedDict  # pydantic requires this one before Pyt
 from elmo_tasks.archives import open_archive
 from elmo_tasks.archives.opening import TRAINED, trained_archives, trained_card
 from elmo_tasks.common.progress import progress
-from elmo_tasks.pipeline.predictor import TaskPredictor, as_task_predictor, attempt
+from elmo_tasks.pipeline.predictor import TaskPredictor, as_task_predictor, attempt, example_of
 from elmo_tasks.pipeline.trained import task_predictor
 from elmo_tasks.serving.answers import Answers, Limits, Query, Refusal, Reply
 
@@ -208,5 +208,8 @@ def open_predictor(archive: str, device: int = -1, min_probability: float = 0.0)
     if predictor.columns:
         predictor = as_task_predictor(predictor, min_probability)
     # In several threads, what runs for the first time may fail.
-    attempt(predictor.predict_json, dict.fromkeys(predictor.forms[0], "The bank paid Anna."))
+    text = "The bank paid Anna."
+    attempt(
+        predictor.predict_json, {name: example_of(kind, text) for name, kind in predictor.forms[0].items()}
+    )
     return predictor

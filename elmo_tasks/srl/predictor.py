@@ -20,6 +20,7 @@ from elmo_tasks.pipeline.predictor import (
     SentencePredictor,
     TaskPredictor,
     attempt,
+    check_tokens,
     check_word_lengths,
     require,
     value_of,
@@ -30,6 +31,8 @@ from elmo_tasks.srl.reader import SentenceInstance
 _VERBS = ("VERB", "AUX")
 _HELPING = ("aux", "auxpass")
 _ENGLISH = "en_"
+_READINGS = 16
+"""Times that a limit of words allows each to be read, on average; in English prose it is some 12."""
 
 
 class SrlText(NamedTuple):
@@ -112,6 +115,21 @@ class SrlPredictor(SentencePredictor):
         if content.predicates is None:
             return [len(content.words.words)]
         return [len(content.sentence_of(predicate)) for predicate in content.predicates]
+
+    def _read(self, max_tokens: int | None, content: JsonDict | Instance) -> Any:
+        read = super()._read(None, content)
+        if isinstance(read, SrlText):
+            check_tokens(len(read.words.words), max_tokens)
+        return read
+
+    def _example(self, max_tokens: int | None, content: Any) -> Any:
+        """Limits the words of all sentences, each once for each of its predicates, to `_READINGS` as many."""
+        if max_tokens is not None and (words := sum(self.lengths(content))) > _READINGS * max_tokens:
+            raise ConfigurationError(
+                f"the model would have to read {words:,} words, a sentence once for each of its predicates, "
+                f"and the limit is {_READINGS * max_tokens:,}; shorter sentences take less"
+            )
+        return super()._example(None, content)
 
     def batch_tokens(self) -> int:
         return 4 * super().batch_tokens()

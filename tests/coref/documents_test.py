@@ -3,7 +3,7 @@ import re
 
 import pytest
 
-from elmo_tasks.coref.documents import CorefDocument
+from elmo_tasks.coref.documents import CorefDocument, name_of
 from elmo_tasks.coref.reader import CorefReader
 from elmo_tasks.data.formats.coreference import read_documents
 from elmo_tasks.data.input_files import InputError
@@ -255,3 +255,15 @@ def test_all_documents_of_a_file_have_clusters_or_none_has(tmp_path, clusters, l
     assert (error.value.where, error.value.line) == (str(tmp_path / "a"), line)
     documents = read(tmp_path, "\n".join([json.dumps(without)] * 2))
     assert [document.clusters for document in documents] == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("mentions", "name"),
+    [
+        (["She", "The judge", "Ana Silva's", "Ana"], "Ana Silva"),
+        (["his sister", "her"], "his sister"),
+        (["It"], "It"),
+    ],
+)
+def test_the_name_of_a_cluster(mentions, name):
+    assert name_of(mentions) == name

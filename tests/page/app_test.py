@@ -30,11 +30,12 @@ HOSTILE = "Ana <script>alert(1)</script> & \"Bo\" 'x' {{ 1 }}"
 
 
 @asynccontextmanager
-async def client_of(models, tabs=(), limits=LIMITS, **page):
+async def client_of(models, tabs=(), limits=LIMITS, root_path="", **page):
     """A client of a page, without a network."""
     app = create_app(models, limits=limits)
-    Page(app, tabs=tabs, limits=limits, **page)
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client:
+    Page(app, tabs=tabs, limits=limits, root_path=root_path, **page)
+    transport = httpx.ASGITransport(app, root_path=root_path)
+    async with httpx.AsyncClient(transport=transport, base_url=f"http://test{root_path}") as client:
         yield client
 
 
@@ -59,7 +60,7 @@ def test_the_overview_has_the_tabs(ask):
     response = ask("GET", "/")
     assert response.status_code == 200
     assert response.headers["content-security-policy"] == HEADERS["Content-Security-Policy"]
-    assert '<a href="/show/names">Named entities</a>' in response.text
+    assert '<a href="/show/names">Who is named?</a>' in response.text
     assert f'elmo_tasks</strong></a> <span class="fine">{__version__}</span>' in response.text
     assert "/elmo" not in response.text
 
@@ -87,6 +88,29 @@ def test_the_answer_of_each_task(config, form, pattern, count):
     assert "Learned weights" in html
 
 
+def test_the_form_says_how_long_a_long_text_takes():
+    predictor = predictor_of("srl")
+    limits = Limits()
+
+    async def respond():
+        async with client_of(
+            {"m": local_model(predictor, limits)}, [Tab.of("m", predictor)], limits
+        ) as client:
+            before = await client.get("/show/m")
+            await client.get("/show/m", params={"sentence": "Rain. " * 101, "predicates": "rain"})
+            return before.text, (await client.get("/show/m")).text
+
+    before, after = asyncio.run(respond())
+    assert "1,000 take some 5 seconds" in before
+    assert "1,000 take some 5 seconds" not in after
+
+
+def test_the_docs_for_programs_lead_back(ask):
+    html = ask("GET", "/docs").text
+    assert "swagger" in html
+    assert '<a href="/show/names"' in html
+
+
 def test_a_missing_model(ask):
     response = ask("GET", "/show/other<b>")
     assert response.status_code == 404
@@ -94,7 +118,7 @@ def test_a_missing_model(ask):
     assert "The service has no model 'other<b>'" in unescape(response.text)
 
 
-@pytest.mark.parametrize("name", ["style.css", "script.js", "icon.svg"])
+@pytest.mark.parametrize("name", ["style.css", "script.js", "icon.svg", "docs.css", "docs.js"])
 def test_assets(ask, name):
     response = ask("GET", f"/assets/{name}")
     assert response.status_code == 200
@@ -119,6 +143,28 @@ def test_a_form_goes_to_its_address(ask):
     html = ask("GET", response.headers["location"]).text
     assert "Explain" in html
     assert "checked" in html
+
+
+def test_behind_a_proxy_links_have_its_path():
+    predictor = predictor_of("ner")
+    tab = Tab.of("names", predictor)
+    models = {"names": local_model(predictor, LIMITS)}
+
+    async def respond():
+        async with client_of(models, [tab], root_path="/elmo") as client:
+            form = {"sentence": "Ana flew."}
+            sent = await client.post("/show/names", data=form)
+            pages = [await client.get(path, params=form) for path in ("/", "/show/names")]
+            return sent, pages, await client.get("/assets/style.css"), await client.get("/openapi.json")
+
+    sent, pages, style, document = asyncio.run(respond())
+    assert sent.headers["location"] == "/elmo/show/names?sentence=Ana+flew."
+    for page in pages:
+        links = re.findall(r'(?:href|src|action)="(/[^"]*)', page.text)
+        assert len(links) > 5
+        assert all(link.startswith("/elmo/") for link in links)
+    assert style.status_code == 200
+    assert document.json()["servers"] == [{"url": "/elmo"}]
 
 
 def test_names_are_counted(ask):
@@ -165,8 +211,8 @@ def test_an_input_that_is_too_long_for_an_address(ask):
 @pytest.mark.parametrize(
     ("sentence", "status", "message"),
     [
-        ("", 422, "“Sentence” is empty"),
-        (" ".join("a" * 21), 422, "21 tokens, and the limit is 20"),
+        ("", 422, "“Text” is empty"),
+        (" ".join("a" * 21), 422, "21 words and signs, and the limit is 20"),
         ("a" * 30_000, 413, "The text is too long."),
     ],
 )

@@ -135,17 +135,23 @@ def test_lines_with_and_without_marks_have_one_height(page):
       plain.textContent = "one line";
       text.after(plain);
       const height = plain.getBoundingClientRect().height;
-      plain.innerHTML = '<mark class="colour-1"><span>one</span><small>ARG0</small></mark> line';
-      return [height, plain.getBoundingClientRect().height];
+      const mark = (content) => `<mark class="colour-1"><span>${content}</span><small>ARG0</small></mark> b`;
+      return [height, ...[mark("one"), mark(mark("one"))].map((html) => {
+        plain.innerHTML = html;
+        return plain.getBoundingClientRect().height;
+      })];
     }"""
-    plain, marked = answer.locator(".marked").first.evaluate(heights)
+    plain, marked, _ = answer.locator(".marked").first.evaluate(heights)
     assert plain == marked
+    # Only mentions are nested.
+    answer = answer_of(page, "/show/coref?document=Ana+lost+her+keys.+She+cried.")
+    assert len(set(answer.locator(".marked").first.evaluate(heights))) == 1
 
 
 def test_the_answer_has_the_focus(page):
     page.goto("/show/ner")
-    page.get_by_label("Sentence", exact=True).fill("Ana flew to Rome.")
-    page.get_by_label("Sentence", exact=True).press("Enter")
+    page.get_by_label("Text", exact=True).fill("Ana flew to Rome.")
+    page.get_by_label("Text", exact=True).press("Enter")
     page.wait_for_url("**#answer")
     assert page.evaluate("document.activeElement.id") == "answer"
     assert 0 <= page.locator("#answer").bounding_box()["y"] < 450
@@ -154,10 +160,10 @@ def test_the_answer_has_the_focus(page):
 @pytest.mark.parametrize(
     ("tab", "field", "keys", "sends"),
     [
-        ("ner", "Sentence", "Enter", True),
-        ("ner", "Sentence", "Shift+Enter", False),
-        ("coref", "Document", "Enter", False),
-        ("coref", "Document", "Control+Enter", True),
+        ("ner", "Text", "Enter", True),
+        ("ner", "Text", "Shift+Enter", False),
+        ("coref", "Text", "Enter", False),
+        ("coref", "Text", "Control+Enter", True),
         ("elmo", "Word", "Control+Enter", True),
     ],
 )
@@ -219,20 +225,20 @@ def test_long_inputs_are_not_sent(page):
     page.goto("/show/ner")
     sent = []
     page.on("request", lambda request: request.method == "POST" and sent.append(request.url))
-    page.get_by_label("Sentence").fill("a " * 151)
+    page.get_by_label("Text", exact=True).fill("a " * 151)
     assert page.locator("#status").inner_text() == "151 words, and 150 at most can be read"
     page.get_by_role("button", name="Show").click()
     assert page.evaluate("document.querySelector('#sentence').validationMessage") == (
         "151 words, and 150 at most can be read"
     )
     assert sent == []
-    page.get_by_label("Sentence").fill("a b")
-    assert page.locator("#status").inner_text() == "Enter shows the answer. At most 150 words."
+    page.get_by_label("Text", exact=True).fill("a b")
+    assert page.locator("#status").inner_text() == "Enter shows the answer. At most 150 words and signs."
 
 
 def test_a_slow_answer_shows_that_it_works(page):
     page.goto("/show/ner")
-    page.get_by_label("Sentence").fill("Ana flew.")
+    page.get_by_label("Text", exact=True).fill("Ana flew.")
     page.evaluate("document.forms[0].addEventListener('submit', (event) => event.preventDefault())")
     page.get_by_role("button", name="Show").click()
     page.locator("#status.busy").wait_for()
@@ -248,11 +254,44 @@ def test_the_json_is_copied(page):
     assert json.loads(page.evaluate("navigator.clipboard.readText()"))["label"] in "01234"
 
 
+def test_a_cluster_lights_its_mentions_and_leads_to_them(page):
+    page.goto("/show/coref?document=Ana+Silva+lost+her+keys.+She+cried.")
+    assert page.locator(".lit").count() == 0
+    page.locator(".clusters").get_by_role("link", name="She").focus()
+    assert page.locator(".lit").evaluate_all("(marks) => marks.map((mark) => mark.textContent)") == [
+        "Ana Silva1",
+        "her1",
+        "She1",
+    ]
+    page.keyboard.press("Enter")
+    page.locator("mark:target", has_text="She").wait_for()
+
+
+@pytest.mark.parametrize(("tab", "field"), [("ner", "sentence"), ("coref", "document")])
+def test_a_table_is_saved_as_csv(page, tab, field):
+    page.goto(f"/show/{tab}?{field}=Ana+Silva+lost+her+keys.")
+    with page.expect_download() as download:
+        page.get_by_role("link", name="csv").click()
+    assert download.value.suggested_filename == f"{tab}.csv"
+    assert "Ana Silva" in Path(download.value.path()).read_text()
+
+
+@pytest.mark.parametrize("page", [(1280, "light"), (390, "dark")], indirect=True)
+def test_the_docs_ask_a_model(page):
+    page.goto("/docs")
+    page.get_by_text("/predict/sst", exact=True).click()
+    page.get_by_role("button", name="Try it out").click()
+    page.locator("textarea").fill('{"sentence": "Good."}')
+    page.get_by_role("button", name="Execute").click()
+    page.get_by_text("very positive").wait_for()
+    check(page, "docs")
+
+
 def test_without_the_script(browser, address):
     context = browser.new_context(java_script_enabled=False, base_url=address)
     page = context.new_page()
     page.goto("/show/ner")
-    page.get_by_label("Sentence").fill("Ana flew.")
+    page.get_by_label("Text", exact=True).fill("Ana flew.")
     page.get_by_role("button", name="Show").click()
     page.wait_for_url("**/show/ner?sentence=Ana+flew.#answer")
     assert page.get_by_role("heading", name="Answer").is_visible()

@@ -13,11 +13,19 @@ def srl():
 def test_the_tab_of_a_model(srl):
     assert (srl.name, srl.task, srl.about.title, srl.explains) == ("who", "srl", "Semantic roles", False)
     assert [(field.label, field.required) for field in srl.fields] == [
-        ("Sentence", True),
+        ("Text", True),
         ("Predicates", False),
     ]
     assert [mix.placement for mix in srl.mixes] == ["input"]
     assert len({srl.colours[label] for label in ("ARG0", "ARG1", "V")}) == 3
+
+
+def test_each_classifier_has_a_title_of_its_own():
+    classifier = predictor_of("agnews")
+    tabs = [Tab.of("mood", classifier), Tab.of("subjects", classifier)]
+    tabs += [Tab.of(name, classifier, archive=f"elmo:{name}") for name in ("sentiment", "topics")]
+    assert len({tab.about.title for tab in tabs}) == len(tabs)
+    assert tabs[0].about.title == "Mood"
 
 
 def test_predicates_are_words_or_places(srl):
@@ -48,8 +56,8 @@ def test_the_first_of_repeated_words_is_the_predicate(srl):
 @pytest.mark.parametrize(
     ("form", "message"),
     [
-        ({}, "“Sentence” is empty"),
-        ({"sentence": " \n"}, "“Sentence” is empty"),
+        ({}, "“Text” is empty"),
+        ({"sentence": " \n"}, "“Text” is empty"),
         ({"sentence": "Ana flew.", "predicates": "flies"}, "“flies” is not in"),
         ({"sentence": "Ana flew.", "predicates": "3"}, "“3” .*from 0 to 2"),
         ({"sentence": "Ana flew.", "predicates": "9" * 5000}, "“999"),

@@ -118,7 +118,6 @@ def test_the_queue_is_full(service, inputs):
 
 def test_documents(service):
     assert httpx.get(f"{service.address}/health").json() == {"status": "ok", "models": ["ner"]}
-    assert "swagger" in httpx.get(f"{service.address}/docs").text
     document = httpx.get(f"{service.address}/openapi.json").json()
     assert document["info"]["version"] == elmo_tasks.__version__
     assert [list(methods) for methods in document["paths"].values()] == [["post"], ["get"], ["get"]]
@@ -128,11 +127,15 @@ def test_documents(service):
     assert "Out: `tokens`, `tags` (IOB2)" in post["description"]
 
 
-def test_ids_and_short_fields_are_repeated():
-    content = {"text": "a", "ticket": "T-1", "doc_key": "nw", "address": "x" * 99}
-    model = local_model(Doubling(), LIMITS)
-    (response,) = ask({"double": model}, LIMITS, ("POST", "/predict/double", {"json": content}))
+def test_ids_and_short_fields_are_repeated_and_others_refused():
+    content = {"text": "a", "ticket": "T-1", "doc_key": "nw"}
+    others = [{"address": "x" * 99}, {"threshold": 0.5}, {"txet": ["a"]}]
+    requests = [("POST", "/predict/double", {"json": content | other}) for other in ({}, *others)]
+    response, *refused = ask({"double": local_model(Doubling(), LIMITS)}, LIMITS, *requests)
     assert response.json() == {"ticket": "T-1", "doc_key": "nw", "doubled": 2}
+    for answer, other in zip(refused, others, strict=True):
+        assert answer.status_code == 422
+        assert mentions(answer.json()["error"], *other, "text")
 
 
 @pytest.mark.parametrize("path", ["/health", "/metrics"])

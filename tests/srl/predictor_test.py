@@ -131,12 +131,13 @@ def test_the_result_can_be_read(predictor, tmp_path):
 
 def test_no_instance_is_made_of_too_many_predicates(predictor, monkeypatch):
     """An instance each would take time and memory that grow with the square of the words."""
-    words = {"tokens": ["Ana", "came", "."], "predicates": [1, 1, 1, 1]}
-    (result,) = predictor.results([InputRecord(words)], 12)
-    assert len(result.predicates) == 4
+    words = {"tokens": ["Ana", "came", "."], "predicates": [1] * 16}
+    (result,) = predictor.results([InputRecord(words)], 3)
+    assert len(result.predicates) == 16
     monkeypatch.setattr(predictor, "to_instance", None)
-    (error,) = predictor.results([InputRecord(words)], 11)
-    assert mentions(str(error), "12", "11")
+    words["predicates"] = [1] * 17
+    (error,) = predictor.results([InputRecord(words)], 3)
+    assert mentions(str(error), "51", "48")
 
 
 def test_verbs_that_a_model_finds(predictor, tagger, monkeypatch):
@@ -205,3 +206,13 @@ def test_the_trained_archive_finds_predicates_whatever_spacy_models_are_installe
     monkeypatch.setattr("spacy.util.get_installed_models", lambda: ["en_core_web_sm"])
     found = another(predictor).predict("Ana Silva sold her car .")
     assert [one["predicate"] for one in found["predicates"]] == ["sold"]
+
+
+def test_a_limit_counts_the_words_and_not_their_readings(predictor):
+    texts = [
+        {"sentence": "Anna sold it and left. " * 3, "predicates": [1, 4, 7, 10, 13, 16]},
+        {"sentence": "Anna sold it. " * 6},
+    ]
+    results = predictor.results(list(map(InputRecord, texts)), max_tokens=18)
+    assert len(results[0].predicates) == 6
+    assert mentions(str(results[1]), "24", "18")

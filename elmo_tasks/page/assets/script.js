@@ -1,5 +1,5 @@
 // The page works without this script. It refuses input that is too long before it is sent, shows that an answer is
-// being computed, submits with Enter, and adds a button that copies the JSON.
+// being computed, submits with Enter, adds a button that copies the JSON, and lights the mentions of a cluster.
 "use strict";
 
 const form = document.querySelector("form");
@@ -62,3 +62,10 @@ for (const button of document.querySelectorAll("[data-copy]")) {
     }
   });
 }
+
+// Pointing at a cluster, or moving the focus to it, lights its mentions until another one is chosen.
+for (const chosen of ["mouseover", "focusin"])
+  document.querySelector(".clusters tbody")?.addEventListener(chosen, ({ target }) => {
+    const { cluster } = target.closest("tr").dataset;
+    for (const mark of document.querySelectorAll(".mentions mark")) mark.classList.toggle("lit", mark.title === cluster);
+  });
