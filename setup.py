@@ -121,15 +121,16 @@ setup(
         # The second wheel of `make dist`: its archives need the biLM of their minor version.
         "models": [f"elmo_tasks_models~={VERSION}"],
     },
-    # With them `nlp.add_pipe("elmo")` needs no import.
+    # With them `nlp.add_pipe("elmo")` needs no import, and displaCy has the page's colours.
     entry_points={
+        "spacy_displacy_colors": ["elmo = elmo_tasks.common.colours:for_displacy"],
         "spacy_factories": [
             "elmo = elmo_tasks.libraries.spacy_vectors:make_vectors",
             "elmo_ner = elmo_tasks.libraries.spacy_archives:make_ner",
             "elmo_coref = elmo_tasks.libraries.spacy_archives:make_coref",
             "elmo_srl = elmo_tasks.libraries.spacy_archives:make_srl",
             "elmo_classifier = elmo_tasks.libraries.spacy_archives:make_classifier",
-        ]
+        ],
     },
     # The explicit root makes the editable install a plain path, without an import hook at start-up.
     package_dir={"": "."},

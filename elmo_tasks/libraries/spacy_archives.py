@@ -1,6 +1,6 @@
 """
-spaCy components that run archived models: `elmo_ner` sets `doc.ents`, `elmo_coref` and `elmo_srl` set
-`doc.spans`, and `elmo_classifier` sets `doc.cats`.
+spaCy components that run archived models: `elmo_ner` sets `doc.ents` and their `_.elmo_probability`,
+`elmo_coref` and `elmo_srl` set `doc.spans`, and `elmo_classifier` sets `doc.cats`.
 
     nlp.add_pipe("elmo_ner")  # or config={"archive": "runs/ner/model.tar.gz"}
 
@@ -105,7 +105,8 @@ class ArchivePipe(FilesPipe):
 
 class NerPipe(ArchivePipe):
     """
-    A component that sets the entities that a NER archive finds.
+    A component that sets the entities that a NER archive finds, and the `_.elmo_probability` of each, which
+    is `None` for other spans. It is kept in `doc.user_data`.
 
     # Parameters
 
@@ -133,15 +134,19 @@ class NerPipe(ArchivePipe):
 
     def annotate(self, docs: list[Doc]) -> None:
         for doc, results in zip(docs, self.of_sentences(docs), strict=True):
-            spans = [
-                Span(doc, line[span.start], line[span.end - 1] + 1, label=span.label)
+            found = {
+                Span(doc, line[span.start], line[span.end - 1] + 1, label=span.label): probability
                 for line, result in results
-                for span in result.spans
-            ]
+                for span, probability in zip(result.spans, result.probabilities, strict=True)
+            }
             earlier = list(doc.ents)
-            first, second = (spans, earlier) if self._overwrite_ents else (earlier, spans)
+            first, second = (list(found), earlier) if self._overwrite_ents else (earlier, list(found))
             taken = {token.i for span in first for token in span}
-            doc.set_ents(first + [span for span in second if taken.isdisjoint(token.i for token in span)])
+            kept = first + [span for span in second if taken.isdisjoint(token.i for token in span)]
+            doc.set_ents(kept)
+            for span in kept:
+                if span in found:
+                    span._.elmo_probability = found[span]
 
 
 def _lines(doc: Doc, token_indices: list[int]) -> Iterator[list[int]]:
@@ -201,8 +206,9 @@ class CorefPipe(ArchivePipe):
 class SrlPipe(ArchivePipe):
     """
     A component that sets the arguments of all predicates as one group of spans. A span's label is its role,
-    `V` for the predicate itself, and its `id_` is the index of the predicate's token. The group's key in
-    `doc.spans` is `spans_key`; for the other parameters see `ArchivePipe`.
+    `V` for the predicate itself, and its `id_` is the index of the predicate's token. So is its `kb_id_`,
+    which `doc.to_json` keeps, and displaCy shows after the label. The group's key in `doc.spans` is
+    `spans_key`; for the other parameters see `ArchivePipe`.
     """
 
     predictors = ("elmo_srl",)
@@ -227,10 +233,12 @@ class SrlPipe(ArchivePipe):
                     line[start],
                     line[end - 1] + 1,
                     argument["label"],
-                    span_id=str(line[predicate["index"]]),
+                    kb_id=index,
+                    span_id=index,
                 )
                 for line, result in results
                 for predicate in result.to_json()["predicates"]
+                for index in [str(line[predicate["index"]])]
                 for argument in predicate["arguments"]
                 for start, end in argument["spans"]
             ]
@@ -268,7 +276,14 @@ class ClassifierPipe(ArchivePipe):
             doc.cats.update(result.probabilities)
 
 
-make_ner = Language.factory("elmo_ner", assigns=["doc.ents", "token.ent_iob", "token.ent_type"], func=NerPipe)
+if not Span.has_extension("elmo_probability"):
+    Span.set_extension("elmo_probability", default=None)
+
+make_ner = Language.factory(
+    "elmo_ner",
+    assigns=["doc.ents", "token.ent_iob", "token.ent_type", "span._.elmo_probability"],
+    func=NerPipe,
+)
 make_coref = Language.factory("elmo_coref", assigns=["doc.spans"], func=CorefPipe)
 make_srl = Language.factory("elmo_srl", assigns=["doc.spans"], func=SrlPipe)
 make_classifier = Language.factory(

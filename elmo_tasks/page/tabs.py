@@ -2,7 +2,7 @@
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -10,12 +10,12 @@ from allennlp.common import JsonDict
 from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.archives.opening import TRAINED, trained_archives, trained_card
+from elmo_tasks.common import colours
 from elmo_tasks.common.errors import errors_as
 from elmo_tasks.common.files import json_value
 from elmo_tasks.common.strict_params import ConfigError
 from elmo_tasks.data.input_files import shorten
 from elmo_tasks.data.tokenization import Words, tokenizer
-from elmo_tasks.page.templates import COLOURS
 from elmo_tasks.pipeline.explanations import can_explain
 from elmo_tasks.pipeline.predictor import TaskPredictor
 from elmo_tasks.srl.predictor import sentence_starts
@@ -70,7 +70,6 @@ _FIELD_LABELS = {
     "sentence1": "First sentence",
     "sentence2": "Second sentence",
 }
-_FREQUENT_ROLES = ("ARG0", "ARG1", "V", "ARG2", *map("ARGM-{}".format, ("TMP", "MOD", "NEG", "LOC", "ADV")))
 
 
 _PARSERS: dict[Any, tuple[Callable[[str], Any], str]] = {
@@ -167,7 +166,7 @@ class Tab:
             about=task,
             fields=tuple(fields),
             examples=examples,
-            colours=_colours(predictor._model.vocab.get_token_to_index_vocabulary("labels")),
+            colours=colours.of_tags(predictor._model.vocab.get_token_to_index_vocabulary("labels")),
             card=card,
             mixes=mixes_of(predictor._model, name),
             explains=can_explain(predictor),
@@ -203,14 +202,6 @@ class Tab:
             elif text.strip() and self.tokenize is not None:
                 content[field.name] = _indices(text, self.tokenize(content["sentence"]).words)
         return content
-
-
-def _colours(tags: Iterable[str]) -> dict[str, int]:
-    """Returns the colours of the labels of tags. Frequent roles have one of their own."""
-    labels = {tag[2:] for tag in tags if tag[1:2] == "-"}
-    frequent = [label for label in _FREQUENT_ROLES if label in labels]
-    ranked = enumerate([*frequent, *sorted(labels.difference(frequent))])
-    return {label: rank % COLOURS for rank, label in ranked}
 
 
 def index_of(word: str, words: list[str]) -> int | None:

@@ -15,14 +15,13 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
 
 from elmo_tasks import __version__
+from elmo_tasks.common.colours import COLOURS
 from elmo_tasks.coref.documents import name_of
 from elmo_tasks.pipeline.results import label_names
 from elmo_tasks.srl.role_names import role_names
 
 HERE = Path(__file__).parent
 ASSETS = HERE / "assets"
-COLOURS = 12
-"""The number of classes `colour-0` and so on in the style sheet; each also has a line of its own kind."""
 _STARRED = re.compile(r"(?:(?<=\s)|^)\*\*(\S+)\*\*(?=\s|$)")
 
 

@@ -1,4 +1,5 @@
 import pickle
+import re
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -9,9 +10,12 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.models.archival import archive_model
 from allennlp.predictors import Predictor
 from spacy import displacy
+from spacy.tokens import Doc, DocBin
 from spacy.training import Example
+from spacy.vocab import Vocab
 
 import elmo_tasks.libraries.spacy_archives  # noqa: F401  registers the components
+from elmo_tasks.common.colours import for_displacy
 from tests.elmo.files import make_block, make_files
 from tests.ner.archives import write_run
 from tests.pipeline.archives import write_archive
@@ -42,6 +46,13 @@ def pipeline(factory, archive, *before, **config):
     return nlp
 
 
+def copies(doc):
+    """Docs that were saved as bytes, and are read with an empty vocabulary."""
+    docs = DocBin(docs=[doc], store_user_data=True)
+    yield Doc(Vocab()).from_bytes(doc.to_bytes())
+    yield from DocBin().from_bytes(docs.to_bytes()).get_docs(Vocab())
+
+
 def entities(doc):
     return [(span.start_char, span.end_char, span.label_) for span in doc.ents]
 
@@ -66,6 +77,17 @@ def test_entities_are_those_of_the_predictor(ner):
     assert displacy.render(doc, style="ent", jupyter=False).count("<mark") == len(doc.ents)
 
 
+def test_probabilities_of_entities(ner):
+    nlp = pipeline("elmo_ner", ner)
+    doc = nlp(TEXT)
+    probabilities = [span._.elmo_probability for span in doc.ents]
+    result = Predictor.from_path(str(ner), import_plugins=False).predict(TEXT)
+    assert probabilities == pytest.approx([e["probability"] for e in result["entities"]], abs=1e-5)
+    for copy in copies(doc):
+        assert [span._.elmo_probability for span in copy.ents] == probabilities
+    assert doc[: len(doc)]._.elmo_probability is None
+
+
 def test_entities_of_earlier_components(ner):
     with_ours = pipeline("elmo_ner", ner)(TEXT)
     first = with_ours.ents[0]
@@ -74,7 +96,9 @@ def test_entities_of_earlier_components(ner):
         ruler = nlp.add_pipe("entity_ruler", before="elmo_ner")
         ruler.add_patterns([{"label": "EARLIER", "pattern": first.text}])
         doc = nlp(TEXT)
-        assert doc.char_span(first.start_char, first.end_char).ents[0].label_ == label
+        span = doc.char_span(first.start_char, first.end_char).ents[0]
+        assert span.label_ == label
+        assert (span._.elmo_probability is None) == (label == "EARLIER")
         assert {span for span in entities(doc) if span[2] != "EARLIER"} <= set(entities(with_ours))
 
 
@@ -163,6 +187,10 @@ def test_roles_and_classes(tmp_path):
     roles = [(span.label_, span.text, doc[int(span.id_)].text) for span in doc.spans["srl"]]
     assert roles[:3] == [("ARG0", "Ana", "sold"), ("V", "sold", "sold"), ("ARG1", "the cello", "sold")]
     assert ("ARG1", "money", "needed") in roles
+    for copy in [*copies(doc), Doc(Vocab()).from_json(doc.to_json())]:
+        assert [(span.label_, span.text, doc[int(span.kb_id_)].text) for span in copy.spans["srl"]] == roles
+    html = displacy.render(doc, style="span", options={"spans_key": "srl"}, jupyter=False)
+    assert {for_displacy()[label] for label, _, _ in roles} == set(re.findall(r"background: (#\w+)", html))
     assert sum(doc.cats.values()) == pytest.approx(1)
     assert (empty.cats, list(empty.spans["srl"])) == ({}, [])
     best = {label: label == max(doc.cats, key=doc.cats.get) for label in doc.cats}

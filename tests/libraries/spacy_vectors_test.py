@@ -7,6 +7,7 @@ import spacy
 import srsly
 from spacy.tokens import Doc
 
+from elmo_tasks.common.colours import for_displacy
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.embedding.embedder import ElmoEmbedder
 from elmo_tasks.libraries import spacy_archives, spacy_vectors
@@ -128,8 +129,10 @@ assert "allennlp" not in sys.modules
 
 
 def test_entry_points():
-    """With them `nlp.add_pipe` finds the components without an import."""
+    """With them `nlp.add_pipe` finds the components, and displaCy the page's colours, without an import."""
     factories = {point.name: point.load() for point in entry_points(group="spacy_factories")}
     assert factories["elmo"] is spacy_vectors.make_vectors
     for task in ("ner", "coref", "srl", "classifier"):
         assert factories[f"elmo_{task}"] is getattr(spacy_archives, f"make_{task}")
+    (colours,) = entry_points(group="spacy_displacy_colors", name="elmo")
+    assert colours.load() is for_displacy
