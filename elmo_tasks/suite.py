@@ -21,8 +21,10 @@ import elmo_tasks.training.callbacks  # noqa: E402
 import elmo_tasks.training.checkpointer  # noqa: E402
 import elmo_tasks.training.optimizers  # noqa: E402, F401
 from elmo_tasks.archives.opening import trained_archives  # noqa: E402
+from elmo_tasks.page.notebook import to_html  # noqa: E402
 from elmo_tasks.pipeline.command import run_predict  # noqa: E402
 from elmo_tasks.pipeline.predictor import TaskPredictor  # noqa: E402
+from elmo_tasks.pipeline.results import Shown  # noqa: E402
 from elmo_tasks.pipeline.trained import load  # noqa: E402
 from elmo_tasks.srl.predictor import SrlPredictor  # noqa: E402
 
@@ -32,6 +34,7 @@ def _open_finder_of_predicates() -> TaskPredictor | None:
 
 
 SrlPredictor.open_finder = staticmethod(_open_finder_of_predicates)  # type: ignore[method-assign]
+Shown.to_html = staticmethod(to_html)  # type: ignore[method-assign]
 
 
 def start_command() -> None:

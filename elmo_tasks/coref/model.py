@@ -31,7 +31,7 @@ from elmo_tasks.coref.spans import AntecedentScorer, MentionFinder, reference_pr
 from elmo_tasks.elmo import ElmoRepresentations
 from elmo_tasks.modules.elmo_model import ElmoModel, Outputs, Scores
 from elmo_tasks.modules.layers import BiLstm
-from elmo_tasks.pipeline.results import Mention, TaskResult
+from elmo_tasks.pipeline.results import Clusters, Mention, TaskResult
 
 ENCODED_WORDS = 4096
 """Words, and padding, of sentences that are encoded together."""
@@ -52,12 +52,14 @@ class CorefResult(TaskResult):
     """For pronouns, by their token: the most probable mention with a name, and its probability."""
 
     @property
-    def value(self) -> list[list[Mention]]:
+    def value(self) -> Clusters:
         text, offsets = self.document.words.text, self.document.words.offsets
         bounds = (
             [(offsets[first][0], offsets[last][1]) for first, last in cluster] for cluster in self.clusters
         )
-        return [[Mention(text[start:end], start, end) for start, end in cluster] for cluster in bounds]
+        return Clusters(
+            [Mention(text[start:end], start, end) for start, end in cluster] for cluster in bounds
+        )
 
     def to_json(self) -> JsonDict:
         """Returns also the text with marked mentions, and with those pronouns replaced that are `SURE`."""

@@ -17,7 +17,7 @@ from elmo_tasks.modules.layers import BiLstm
 from elmo_tasks.ner.crf import Chain, ConstrainedCrf
 from elmo_tasks.ner.metric import ConllEval
 from elmo_tasks.ner.reader import NerSentence
-from elmo_tasks.pipeline.results import Entity, TaskResult, label_names
+from elmo_tasks.pipeline.results import Entities, Entity, TaskResult, label_names
 
 
 @dataclass
@@ -29,9 +29,9 @@ class NerResult(TaskResult):
     probabilities: list[float]
 
     @property
-    def value(self) -> list[Entity]:
+    def value(self) -> Entities:
         text, offsets = self.sentence.text, self.sentence.offsets
-        entities = []
+        entities = Entities()
         for span, probability in zip(self.spans, self.probabilities, strict=True):
             start, end = offsets[span.start][0], offsets[span.end - 1][1]
             entities.append(Entity(text[start:end], span.label, start, end, probability))

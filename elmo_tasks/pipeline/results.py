@@ -1,8 +1,8 @@
 """The base of the tasks' results, their values as `load` returns them, and the names of labels in words."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 from allennlp.common import JsonDict
@@ -33,6 +33,38 @@ class TaskResult:
         raise NotImplementedError
 
 
+class Context(NamedTuple):
+    """The texts of an input by their fields, and the colours of labels of the model that read it."""
+
+    texts: Mapping[str, str]
+    colours: Mapping[str, int]
+
+
+class Shown:
+    """A value of `load`, which a notebook shows with the marks of the page, if it has its `context`."""
+
+    context: Context | None = None
+
+    @staticmethod
+    def to_html(values: Sequence[Any]) -> str:
+        """Returns the HTML of values with their contexts; the suite gives it."""
+        raise NotImplementedError
+
+    def _repr_html_(self) -> str | None:
+        return self.to_html([self]) if self.context else None
+
+
+Value = TypeVar("Value")
+
+
+class Predictions(list[Value]):
+    """The list of `predict_batch`, which a notebook shows value by value."""
+
+    def _repr_html_(self) -> str | None:
+        has_contexts = all(isinstance(value, Shown) and value.context for value in self)
+        return Shown.to_html(self) if self and has_contexts else None
+
+
 class Entity(NamedTuple):
     """An entity, with its characters `[start, end)` in the text."""
 
@@ -43,11 +75,17 @@ class Entity(NamedTuple):
     probability: float
 
 
-class Label(NamedTuple):
-    """A class, `None` for a text without words or below `min_probability`, and all probabilities by class."""
+class Entities(Shown, list[Entity]):
+    """The entities of a text."""
 
+
+class _Label(NamedTuple):
     label: str | None
     probabilities: dict[str, float]
+
+
+class Label(Shown, _Label):
+    """A class, `None` for a text without words or below `min_probability`, and all probabilities by class."""
 
 
 class LabelResult(TaskResult):
@@ -72,11 +110,13 @@ class LabelResult(TaskResult):
         return label_names(self.probabilities)
 
 
-class Labels(NamedTuple):
-    """The classes of a text, any number of them, and the probability of each class."""
-
+class _Labels(NamedTuple):
     labels: list[str]
     probabilities: dict[str, float]
+
+
+class Labels(Shown, _Labels):
+    """The classes of a text, any number of them, and the probability of each class."""
 
 
 class Argument(NamedTuple):
@@ -99,6 +139,14 @@ class Predicate(NamedTuple):
     end: int
 
 
+class Predicates(Shown, list[Predicate]):
+    """The predicates of a text, and the characters `[start, end)` of their sentences, by their own start."""
+
+    def __init__(self, predicates: Iterable[Predicate], sentences: Mapping[int, tuple[int, int]]) -> None:
+        super().__init__(predicates)
+        self.sentences = sentences
+
+
 class Mention(NamedTuple):
     """A mention of a cluster, with its characters `[start, end)` in the text."""
 
@@ -107,13 +155,19 @@ class Mention(NamedTuple):
     end: int
 
 
-class Answer(NamedTuple):
-    """An answer, with its characters `[start, end)` in the passage; the text is empty if there is none."""
+class Clusters(Shown, list[list[Mention]]):
+    """The clusters of a text."""
 
+
+class _Answer(NamedTuple):
     text: str
     start: int | None
     end: int | None
     probability: float | None
+
+
+class Answer(Shown, _Answer):
+    """An answer, with its characters `[start, end)` in the passage; the text is empty if there is none."""
 
 
 class SentenceVector(NamedTuple):

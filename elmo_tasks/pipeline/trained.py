@@ -1,5 +1,6 @@
 """Trained models as Python objects: `load` opens an archive, and its results are named tuples."""
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeAlias, TypeVar, get_origin, overload
@@ -12,11 +13,23 @@ from allennlp.predictors import Predictor
 
 from elmo_tasks.archives import open_archive
 from elmo_tasks.archives.opening import TRAINED, trained_archives
+from elmo_tasks.common import colours
 from elmo_tasks.common.errors import FilePath
 from elmo_tasks.common.machine import Device
 from elmo_tasks.data.input_files import shorten
 from elmo_tasks.pipeline.predictor import InputRecord, TaskPredictor, as_task_predictor, attempt
-from elmo_tasks.pipeline.results import Answer, Entity, Label, Mention, Predicate, SentenceVector
+from elmo_tasks.pipeline.results import (
+    Answer,
+    Context,
+    Entity,
+    Label,
+    Mention,
+    Predicate,
+    Predictions,
+    SentenceVector,
+    Shown,
+    TaskResult,
+)
 
 Value = TypeVar("Value")
 Example: TypeAlias = str | tuple[str, ...] | Mapping[str, Any]
@@ -32,7 +45,10 @@ class TrainedModel(Generic[Value]):
 
     def __init__(self, predictor: TaskPredictor) -> None:
         self.predictor = predictor
-        self._names = list(predictor.forms[0])
+        self._forms = list(map(list, predictor.forms))
+        self._names = self._forms[0]
+        tags = predictor._model.vocab.get_token_to_index_vocabulary("labels")
+        self._colours = colours.of_tags(tags)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.predictor.task()}({', '.join(self._names)})>"
@@ -45,13 +61,14 @@ class TrainedModel(Generic[Value]):
         for name in fields:
             if (known := self.predictor.readable()) and name not in known:
                 raise ConfigurationError(f"the model does not read {name!r}, but {', '.join(known)}")
-        return self.predictor.predict_one(self._texts(texts, fields)).value
+        content = self._texts(texts, fields)
+        return self._value(content, self.predictor.predict_one(content))
 
     predict = __call__
 
     def predict_batch(self, examples: Iterable[Example]) -> list[Value]:
         """Predicts examples; see `stream`."""
-        return list(self.stream(examples))
+        return Predictions(self.stream(examples))
 
     def stream(self, examples: Iterable[Example]) -> Iterator[Value]:
         """
@@ -64,11 +81,26 @@ class TrainedModel(Generic[Value]):
         is_list = isinstance(examples, Iterable) and not isinstance(examples, str | Mapping)
         if not is_list or getattr(examples, "ndim", 1) != 1:
             raise ConfigurationError(f"the examples are not a list: {shorten(repr(examples))}")
-        records = (
-            InputRecord(attempt(self._fields, example), f"examples[{index}]")
-            for index, example in enumerate(examples)
-        )
-        return (result.value for result in self.predictor.stream(records))
+        contents: deque[JsonDict | Exception] = deque()
+
+        def records() -> Iterator[InputRecord]:
+            for index, example in enumerate(examples):
+                contents.append(attempt(self._fields, example))
+                yield InputRecord(contents[-1], f"examples[{index}]")
+
+        return (self._value(contents.popleft(), result) for result in self.predictor.stream(records()))
+
+    def _value(self, content: Any, result: TaskResult) -> Any:
+        """Returns the value of a result, with the texts that it is about."""
+        value = result.value
+        if isinstance(value, Shown):
+            # Of several forms, a predictor reads the last.
+            fields = (
+                (name, field) for form in self._forms for name, field in zip(self._names, form, strict=False)
+            )
+            texts = {name: _text_of(content[field]) for name, field in fields if field in content}
+            value.context = Context(texts, self._colours)
+        return value
 
     def _fields(self, example: Any) -> JsonDict:
         if isinstance(example, Mapping):
@@ -93,6 +125,10 @@ class TrainedModel(Generic[Value]):
                 f"{', '.join(names)}; it got {shorten(shown)}{several}"
             )
         return content | others
+
+
+def _text_of(words: Any) -> str:
+    return words if isinstance(words, str) else " ".join(map(_text_of, words))
 
 
 @overload

@@ -24,7 +24,7 @@ from elmo_tasks.modules.elmo_model import (
     average_with_logits,
     choose_texts,
 )
-from elmo_tasks.pipeline.results import Argument, Predicate, TaskResult
+from elmo_tasks.pipeline.results import Argument, Predicate, Predicates, TaskResult
 from elmo_tasks.srl.highway_lstm import HighwayLstm
 from elmo_tasks.srl.metric import SrlEval, from_tags, in_brackets
 from elmo_tasks.srl.reader import SrlProposition
@@ -51,14 +51,17 @@ class SrlResult(TaskResult):
     """Whether JSON has positions in characters as well as in words."""
 
     @property
-    def value(self) -> list[Predicate]:
+    def value(self) -> Predicates:
         words, offsets = self.text.words, self.text.offsets
-        predicates = []
+        predicates, sentences = [], {}
         for tagged in self.predicates:
             index = tagged.start + tagged.word
             arguments = [argument for argument, _ in self._arguments(tagged)]
-            predicates.append(Predicate(words[index], arguments, *offsets[index]))
-        return predicates
+            predicate = Predicate(words[index], arguments, *offsets[index])
+            predicates.append(predicate)
+            end = offsets[tagged.start + len(tagged.tags) - 1][1]
+            sentences[predicate.start] = offsets[tagged.start][0], end
+        return Predicates(predicates, sentences)
 
     @property
     def label_names(self) -> dict[str, str]:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
+from elmo_tasks import load
 from elmo_tasks.common.files import bundled
 from elmo_tasks.serving.models import trained_models
 from tests.commands.serve_test import address_in
@@ -24,6 +25,10 @@ SENTENCE = (
     "After a long summer the two brothers who own the bakery near the old harbour sold their first house to "
     "a young family from the north."
 )
+COLOURS = """elements => elements.map(one => {
+    const style = getComputedStyle(one);
+    return [style.color, style.backgroundColor, style.font, style.margin];
+})"""
 SCREENS = [(1280, "light"), (768, "light"), (390, "light"), (390, "dark")]
 pytestmark = [pytest.mark.skipif(BROWSER is None, reason="no chromium or google-chrome"), pytest.mark.slow]
 
@@ -296,3 +301,23 @@ def test_without_the_script(browser, address):
     page.wait_for_url("**/show/ner?sentence=Ana+flew.#answer")
     assert page.get_by_role("heading", name="Answer").is_visible()
     context.close()
+
+
+def test_a_value_in_a_notebook_has_a_style_of_its_own(browser):
+    """In both schemes its text stands on a background of its own; the rest of the notebook stays as it is."""
+    html = load("ner")("Ana sings.")._repr_html_()
+    rest = "<h1>Title</h1><p><mark>one</mark></p><table><td>1</table>"
+    colours = []
+    for scheme in ("light", "dark"):
+        page = browser.new_page(color_scheme=scheme)
+        page.set_content(f"<body>{rest}</body>")
+        before = page.locator("body, body > *, p > mark, td").evaluate_all(COLOURS)
+        page.set_content(f"<body>{rest}<div>{html}</div></body>")
+        assert page.locator("body, body > :not(div), body > p > mark, td").evaluate_all(COLOURS) == before
+        (around,), (mark,) = (
+            page.locator(name).evaluate_all(COLOURS) for name in (".elmo-tasks", "div mark")
+        )
+        colours += [*around[:2], mark[1]]
+        page.close()
+    assert len(set(colours)) == 6
+    assert "rgba(0, 0, 0, 0)" not in colours
