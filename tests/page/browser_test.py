@@ -196,6 +196,9 @@ def test_a_long_word_on_a_small_phone(page, tab):
     page.goto(f"/show/{tab}?{fields}")
     page.get_by_role("heading", name="Answer", exact=True).wait_for()
     check(page, f"long-{tab}")
+    page.set_viewport_size({"width": 1280, "height": 640})
+    field, answer = (page.locator(part).first.bounding_box() for part in ("textarea", ".answer"))
+    assert field["x"] + field["width"] < answer["x"]
 
 
 def test_hebrew_runs_from_the_right(page):
