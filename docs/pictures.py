@@ -1,4 +1,8 @@
-"""Takes the pictures of the page for the README and the site: `make pictures`, with Chromium or Chrome."""
+"""
+Takes the pictures of the page for the README and the site: `make pictures`, with Chromium or Chrome.
+
+A text beside them has the version that they show, and what the page says of the model.
+"""
 
 import shutil
 import subprocess
@@ -11,7 +15,7 @@ from PIL import Image
 from playwright.sync_api import sync_playwright
 
 HERE = Path(__file__).parent
-WIDTH, HEIGHT = 900, 680
+WIDTH, HEIGHT = 900, 625
 CORPUS = HERE.parent / "fixtures/evaluation/corpus.txt"
 NAMES = {"sentence": "Angela Merkel met Barack Obama in Berlin before the United Nations voted."}
 WORD = {
@@ -33,6 +37,10 @@ def take_pictures(address: str) -> None:
             page.locator(first).evaluate("(part) => scrollTo(0, part.getBoundingClientRect().top - 24)")
             picture = Image.open(BytesIO(page.screenshot())).quantize(dither=Image.Dither.NONE)
             picture.save(HERE / "images" / name, optimize=True)
+            if name == "page.png":
+                version = page.locator(".brand .fine").inner_text()
+                card = page.get_by_text("trained on").text_content()
+                (HERE / "images/page.txt").write_text(f"{version}\n{card}\n", encoding="utf-8")
         chromium.close()
 
 

@@ -1,5 +1,6 @@
 """A release says the same of itself in several files."""
 
+import json
 import re
 from pathlib import Path
 
@@ -23,6 +24,12 @@ def test_one_version():
     version, date = re.findall(r"(?m)^## \[(\d\S*)\] - (\S+)$", read("CHANGELOG.md"))[0]
     assert version == elmo_tasks.__version__
     assert (citation["version"], str(citation["date-released"])) == (version, date)
+
+
+def test_the_pictures_are_of_this_version_and_its_model():
+    version, card = read("docs/images/page.txt").splitlines()
+    assert version == elmo_tasks.__version__
+    assert json.loads(read("models/elmo_tasks_models/models.json"))["ner"]["score"] in card
 
 
 def test_the_conda_environment_asks_for_the_python_that_we_test():

@@ -71,7 +71,8 @@ def page(request, browser, address):
     assert problems == []
 
 
-# The words of tables that stand in more than one line, and the right edges of the page's parts.
+# The words of tables that stand in more than one line, and the right edges of the page's parts: of the form's
+# fields, of what is at the right, and of the header.
 CUT_WORDS = """() => [...document.querySelectorAll("th, td")].flatMap((cell) => {
   const texts = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT), cut = [];
   while (texts.nextNode())
@@ -83,8 +84,8 @@ CUT_WORDS = """() => [...document.querySelectorAll("th, td")].flatMap((cell) => 
     }
   return cut;
 })"""
-EDGES = """() => [...document.querySelectorAll("main > form textarea, main > section, main > ul")]
-  .map((part) => part.getBoundingClientRect().right)"""
+EDGES = """() => ["form textarea", ".answer, main > ul, .sides:not(:has(.answer)) textarea", ".brand .docs"]
+  .map((parts) => [...document.querySelectorAll(parts)].map((part) => part.getBoundingClientRect().right))"""
 
 
 def check(page, name):
@@ -121,7 +122,12 @@ def test_looks(page):
     for name, address in addresses.items():
         page.goto(address)
         assert page.evaluate(CUT_WORDS) == []
-        assert len(set(page.evaluate(EDGES))) <= 1
+        fields, parts, (edge,) = page.evaluate(EDGES)
+        assert set(parts) == {edge}
+        # On a wide screen the answer is beside the form.
+        assert len(set(fields)) <= 1
+        is_beside = page.viewport_size["width"] == 1280 and page.locator(".answer").count() == 1
+        assert is_beside == (set(fields) not in (set(), {edge}))
         check(page, name)
 
 
@@ -195,6 +201,9 @@ def test_a_long_word_on_a_small_phone(page, tab):
     page.goto(f"/show/{tab}?{fields}")
     page.get_by_role("heading", name="Answer", exact=True).wait_for()
     check(page, f"long-{tab}")
+    page.set_viewport_size({"width": 1280, "height": 640})
+    field, answer = (page.locator(part).first.bounding_box() for part in ("textarea", ".answer"))
+    assert field["x"] + field["width"] < answer["x"]
 
 
 def test_hebrew_runs_from_the_right(page):

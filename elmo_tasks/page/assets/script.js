@@ -67,5 +67,5 @@ for (const button of document.querySelectorAll("[data-copy]")) {
 for (const chosen of ["mouseover", "focusin"])
   document.querySelector(".clusters tbody")?.addEventListener(chosen, ({ target }) => {
     const { cluster } = target.closest("tr").dataset;
-    for (const mark of document.querySelectorAll(".mentions mark")) mark.classList.toggle("lit", mark.title === cluster);
+    for (const mark of document.querySelectorAll(".inline mark")) mark.classList.toggle("lit", mark.title === cluster);
   });
