@@ -34,7 +34,7 @@ install: .venv/.installed $(EXTRAS:%=.venv/.installed-%)
 $(VENV):
 	@"$(PYTHON)" -c 'import sys; version = sys.version.split()[0]; known = "3.11 to 3.15 are known"; \
 	sys.version_info < (3, 11) and sys.exit(f"{sys.executable} is Python {version}; {known}: make PYTHON=python3.15"); \
-	sys.version_info < (3, 16) or print(f"Python {version} is tried, although {known}", file=sys.stderr)'
+	sys.version_info < (3, 16) or print(f"warning: Python {version} is tried; {known}", file=sys.stderr)'
 	"$(PYTHON)" -m venv --clear .venv || { rm -rf .venv; exit 1; }
 
 RUN := runs/ner_elmo

@@ -216,9 +216,6 @@ NEEDS = {"embed": "h5py", "export": "h5py", "word2vec": "gensim", "kept": "lmdb"
 
 @pytest.fixture(params=[*CASES, *(pytest.param(name, marks=LONG) for name in LONG_CASES)])
 def name(request):
-    for word, package in NEEDS.items():
-        if word in request.param:
-            pytest.importorskip(package)
     return request.param
 
 
@@ -275,6 +272,9 @@ def whole(run, tmp_path_factory):
 
     @cache
     def of(name: str) -> tuple[Case, Whole]:
+        for word, package in NEEDS.items():
+            if word in name:
+                pytest.importorskip(package)
         case = (CASES | LONG_CASES)[name](run)
         return case, uninterrupted(case, tmp_path_factory.mktemp("whole") / "whole")
 
@@ -384,6 +384,7 @@ def test_a_folder_that_becomes_a_link(whole, tmp_path):
 
 
 def test_two_runs_keep_activations_in_one_folder_and_one_is_killed(whole, tmp_path):
+    pytest.importorskip("lmdb")
     _, (result, steps, _) = whole("train")
     case = train_case(**{"model.elmo.activations": str(tmp_path / "activations")})
     for i, moment in enumerate(moments("two", KILLS // 2)):
