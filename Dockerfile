@@ -9,7 +9,7 @@
 #   docker run --rm --user "$(id -u):$(id -g)" -v "$PWD:/work" -p 8000:8000 elmo_tasks \
 #       elmo serve elmo:ner --host 0.0.0.0 --token-file token
 #       the page, at http://127.0.0.1:8000/; 0.0.0.0 is every address of this machine, and the token keeps strangers out
-# Python 3.11 to 3.14
+# Python 3.11 to 3.15
 ARG PYTHON=3.11
 
 FROM python:${PYTHON}-slim AS allennlp

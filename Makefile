@@ -1,4 +1,4 @@
-# Needs Python 3.11, 3.12, 3.13 or 3.14 and make, nothing else. Paths are relative, so the folder's name may hold blanks.
+# Needs Python 3.11 to 3.15 and make, nothing else. Paths are relative, so the folder's name may hold blanks.
 #   make install PYTHON=python3.12    another interpreter; `make clean` first to change the one of .venv
 #   make install EXTRAS='ray serve onnx'   adds what `--engine ray`, `elmo serve` and `--format onnx` need
 #   make install TORCH=torch==2.7.0   another version of PyTorch than the lock's
@@ -8,7 +8,7 @@ PYTHON ?= python3
 VENV := .venv/bin/python
 PIP := $(VENV) -m pip install --disable-pip-version-check
 UV := $(if $(shell command -v uv),uv,$(VENV) -m uv)
-TORCH := $(shell grep -o '^torch==[0-9.]*' requirements/main.lock)
+TORCH := -r .venv/torch.txt
 export ALLENNLP_LOG_LEVEL ?= WARNING
 
 .PHONY: install ner demo pictures test test-slow short fuzz check audit dist docs lock clean
@@ -18,6 +18,7 @@ install: .venv/.installed $(EXTRAS:%=.venv/.installed-%)
 # torch goes first, so that the installed build (CPU or CUDA) brings its own requirements; the rest of the lock is
 # installed without dependencies, since AllenNLP's own pins cannot be met.
 .venv/.installed: requirements/direct.in requirements/main.lock setup.py pyproject.toml | $(VENV)
+	grep '^torch==' requirements/main.lock >.venv/torch.txt
 	grep -v '^torch==' requirements/main.lock >.venv/constraints.txt
 	$(PIP) $(TORCH) -c .venv/constraints.txt
 	$(PIP) --no-deps --no-build-isolation -r .venv/constraints.txt
@@ -31,9 +32,9 @@ install: .venv/.installed $(EXTRAS:%=.venv/.installed-%)
 	touch $@
 
 $(VENV):
-	@"$(PYTHON)" -c 'import sys; v = sys.version.split()[0]; \
-	sys.exit(0 if (3, 11) <= sys.version_info < (3, 15) else \
-	f"{sys.executable} is Python {v}; 3.11 to 3.14 are supported: make PYTHON=python3.14")'
+	@"$(PYTHON)" -c 'import sys; version = sys.version.split()[0]; known = "3.11 to 3.15 are known"; \
+	sys.version_info < (3, 11) and sys.exit(f"{sys.executable} is Python {version}; {known}: make PYTHON=python3.15"); \
+	sys.version_info < (3, 16) or print(f"warning: Python {version} is tried; {known}", file=sys.stderr)'
 	"$(PYTHON)" -m venv --clear .venv || { rm -rf .venv; exit 1; }
 
 RUN := runs/ner_elmo

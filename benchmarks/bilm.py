@@ -36,8 +36,16 @@ from elmo_tasks.common.files import bundled
 from elmo_tasks.common.table import Table
 from elmo_tasks.data.tokenization import tokenizer
 from elmo_tasks.elmo import LstmState
-from elmo_tasks.elmo.files import read_frozen_bilm, read_initial_state, read_options, read_words
+from elmo_tasks.elmo.files import (
+    OPTIONS,
+    WEIGHTS,
+    read_frozen_bilm,
+    read_initial_state,
+    read_options,
+    read_words,
+)
 from elmo_tasks.elmo.model.characters import UNKNOWN
+from elmo_tasks.elmo.model.folders import BiLmFolder
 from elmo_tasks.language_model.callbacks import text_metrics
 from elmo_tasks.language_model.model import words_by_class
 from elmo_tasks.language_model.reader import BiLmReader
@@ -59,13 +67,16 @@ the audience liked the second act of the play .
 his play was performed on the stage in New York .
 """.strip().splitlines()
 
-FILES = {"options_file": "options.json", "weight_file": "weights.hdf5"}
+
+def bilm_files(folder: Path) -> dict[str, str]:
+    """Returns the files of a biLM by their keys in a config."""
+    files = BiLmFolder(folder)
+    return {"options_file": str(files.file(OPTIONS)), "weight_file": str(files.file(*WEIGHTS))}
 
 
 def language_model(folder: Path) -> Model:
     vocabulary = Vocabulary.by_name("elmo_words")(words_file=str(folder / "vocab.txt"))
-    files = {name: str(folder / file) for name, file in FILES.items()}
-    params = {"type": "elmo_bilm", "softmax": {"type": "full"}, **files}
+    params = {"type": "elmo_bilm", "softmax": {"type": "full"}, **bilm_files(folder)}
     return Model.from_params(Params(params), vocab=vocabulary).eval()
 
 
@@ -147,7 +158,7 @@ TEXTS: dict[str, tuple[str, Callable[[Path], Iterable[Iterable[str]]]]] = {
 def finetune(arguments: argparse.Namespace) -> None:
     results = Results("bilm finetune", arguments.csv)
     before = perplexities(language_model(arguments.model), arguments.dev, arguments.passage)
-    options_file, weight_file = (str(arguments.model / file) for file in FILES.values())
+    options_file, weight_file = bilm_files(arguments.model).values()
     overrides = {
         "train_data_path": arguments.train,
         "validation_data_path": arguments.dev,
@@ -167,7 +178,7 @@ def finetune(arguments: argparse.Namespace) -> None:
 
 def senses(arguments: argparse.Namespace) -> None:
     results = Results("bilm senses", arguments.csv)
-    options_file, weight_file = (arguments.model / file for file in FILES.values())
+    options_file, weight_file = bilm_files(arguments.model).values()
     bilm = read_frozen_bilm(read_options(options_file), weight_file)
     sentences = [line.split() for line in (*SPORT, *STAGE)]
     # (layers, sentences, tokens, 2 projection_dim)

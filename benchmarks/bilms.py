@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from benchmarks.configs import Settings, read_config
-from elmo_tasks.commands.bilm import OPTIONS, VOCABULARY, WEIGHTS, read_trained, write_bilm
+from elmo_tasks.commands.bilm import OFFICIAL, OPTIONS, VOCABULARY, read_trained, write_bilm
 from elmo_tasks.commands.experiments import train_and_report
 from elmo_tasks.common.files import bundled
 from elmo_tasks.data.input_files import read_lines
@@ -66,7 +66,7 @@ def bilm_files(folder: Path, size: str) -> Files:
     """The files of one of `SIZES`; random weights are written to the folder, unless they are there."""
     if size in BUNDLED:
         bilm = bundled(BUNDLED[size])
-        return str(bilm / "options.json"), str(bilm / "weights.hdf5")
+        return str(bilm / "options.json"), str(bilm / "weights.safetensors")
     options_file, weight_file = folder / f"{size}.json", folder / f"{size}.hdf5"
     if not weight_file.exists():
         options = PUBLISHED[size]
@@ -119,7 +119,7 @@ def trained_bilm(run: TrainingRun, folder: Path) -> Overrides:
     folder.mkdir(exist_ok=True)
     trained = read_trained(str(run.folder / "model.tar.gz"))
     write_bilm(folder, trained.bilm, None, trained.words, dtype="float32")
-    files = {"options_file": OPTIONS, "weight_file": WEIGHTS, "vocabulary_file": VOCABULARY}
+    files = {"options_file": OPTIONS, "weight_file": OFFICIAL["official"], "vocabulary_file": VOCABULARY}
     present = {key: folder / name for key, name in files.items() if (folder / name).exists()}
     return {f"model.elmo.{key}": str(path) for key, path in present.items()}
 

@@ -86,7 +86,7 @@ for task in coref ner srl squad snli sst; do
 done
 if wanted bilm && [ -n "$text" ] && [ "$(left)" -gt 60 ]; then
   mkdir -p text && ln -sfn "$(cd "$text" && pwd)" text/english
-  mkdir -p text/english/first && cp -n pretrained/english/{options.json,weights.hdf5,vocab.txt} text/english/first/
+  mkdir -p text/english/first && cp -n pretrained/english/{options.json,weights.safetensors,vocab.txt} text/english/first/
   # As many blocks as an H100 reads in the time, so that the rate falls to zero; a slower GPU is stopped, and its last
   # checkpoint counts.
   timeout --signal=TERM "$(($(left) - 30))" "$python" -m allennlp train training_configs/bilm_english_gpu.jsonnet \
@@ -94,6 +94,6 @@ if wanted bilm && [ -n "$text" ] && [ "$(left)" -gt 60 ]; then
   echo "bilm: ended with $? after $((SECONDS - began)) s"
   last=$(ls -t "$out"/bilm/model_state_*.th 2>/dev/null | head -1)
   [ -f "$out/bilm/model.tar.gz" ] || [ -z "$last" ] || cp "$last" "$out/bilm/best.th"
-  part export 60 "$python" -m allennlp elmo export "$out/bilm" "$out/english"
+  part export 60 "$python" -m allennlp elmo export "$out/bilm" "$out/english" --format safetensors
 fi
 [ -z "$failed" ] || { echo "failed:$failed"; exit 1; }

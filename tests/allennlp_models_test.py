@@ -43,7 +43,7 @@ def small(config: Path, elmo: Path) -> dict[str, Any]:
     block = f"model.text_field_embedder.token_embedders.{name}"
     return {
         f"{block}.options_file": str(elmo / "options.json"),
-        f"{block}.weight_file": str(elmo / "weights.hdf5"),
+        f"{block}.weight_file": str(elmo / "weights.safetensors"),
         f"{block}.projection_dim": 256,
         "trainer.num_epochs": 1,
     }

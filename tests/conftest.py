@@ -38,7 +38,7 @@ SMALL_NER = {
 """Overrides that make a NER config train in seconds."""
 TINY_ELMO = {
     f"model.elmo.{name}_file": str(bundled(f"fixtures/elmo/{file}").resolve())
-    for name, file in (("options", "options.json"), ("weight", "weights.hdf5"))
+    for name, file in (("options", "options.json"), ("weight", "weights.safetensors"))
 }
 """The random biLM of the fixtures, where any will do."""
 SMALL_NER_ELMO = SMALL_NER | TINY_ELMO

@@ -21,6 +21,8 @@ from allennlp.common.plugins import import_plugins
 from elmo_tasks.archives.opening import trained_archives
 from elmo_tasks.common.files import bundled
 from elmo_tasks.elmo import Elmo
+from elmo_tasks.elmo.files import read_options
+from elmo_tasks.elmo.model.weight_file import read_weights, write_weights
 from tests.elmo.many_langs import make_folder, make_zip
 from tests.forked import Command, exit_code
 from tests.training_configs_test import ON_THE_PAGES
@@ -116,9 +118,11 @@ def folder(tmp_path, monkeypatch):
         (tmp_path / f"data/conll2003/{split}.txt").write_text(text)
         two_columns = re.sub(r"(?m)^(\S+) .* (\S+)$", r"\1\t\2", text)
         (tmp_path / f"data/wnut17/{split}.conll").write_text(two_columns)
-    for name in ("options.json", "weights.hdf5"):
-        for each in ("elmo", "seqvec"):
-            shutil.copy(elmo / name, tmp_path / "data" / each / name)
+    options = read_options(elmo / "options.json")
+    for each in ("elmo", "seqvec") if HAS["h5py"] else ():
+        shutil.copy(elmo / "options.json", tmp_path / "data" / each)
+        weights = dict(read_weights(elmo / "weights.safetensors", options))
+        write_weights(tmp_path / "data" / each / "weights.hdf5", options, weights)
     (tmp_path / "data/mine").mkdir()
     for split in ("train", "dev"):
         rows = "A warm and funny film.,good\nI hated every minute.,bad\n"
@@ -131,7 +135,7 @@ def folder(tmp_path, monkeypatch):
     (tmp_path / "mine.jsonnet").write_text(config)
     make_folder(tmp_path / "data/ko")
     shutil.copytree(elmo, tmp_path / "nlpl")
-    (tmp_path / "nlpl/weights.hdf5").rename(tmp_path / "nlpl/model.hdf5")
+    (tmp_path / "nlpl/weights.safetensors").rename(tmp_path / "nlpl/model.hdf5")
     make_zip(tmp_path / "nlpl", tmp_path / "data/nlpl.zip")
     with gzip.open(tmp_path / "data/vectors.50d.txt.gz", "wt") as file:
         file.write(" ".join(["the", *["0.1"] * 50]) + "\n")
@@ -139,7 +143,9 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-HAS = {module: importlib.util.find_spec(module) is not None for module in ("fastapi", "gensim", "ray")}
+HAS = {
+    module: importlib.util.find_spec(module) is not None for module in ("fastapi", "gensim", "h5py", "ray")
+}
 
 
 def needs_another_test(words: list[str]) -> bool:
@@ -161,6 +167,9 @@ def needs_another_test(words: list[str]) -> bool:
     "page", [page for page in PAGES if commands(page) or blocks("python", page)], ids=lambda page: page.stem
 )
 def test_commands_and_python_examples(page, folder, request, monkeypatch, capsys):
+    for package, written in (("h5py", ".hdf5"), ("lmdb", ".activations")):
+        if written in TEXTS[page]:
+            pytest.importorskip(package)
     import_plugins()
     monkeypatch.setattr(allennlp.commands, "import_plugins", lambda: None)
     if HAS["fastapi"]:

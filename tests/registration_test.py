@@ -174,6 +174,31 @@ import elmo_tasks.ner
     torch.testing.assert_close([first, second], suite["vectors"])
 
 
+def test_neither_h5py_nor_lmdb_is_needed(tmp_path):
+    """Without them, what comes with the project can be used, and what needs them says so."""
+    done = fresh.run(f"""
+import sys
+sys.modules["h5py"] = sys.modules["lmdb"] = None
+import elmo_tasks
+embedder = elmo_tasks.ElmoEmbedder()
+assert embedder.embed_sentence(["A", "cat"]).shape[1] == 2
+assert elmo_tasks.load("ner")("Ada Lovelace lived in London.")[0].text == "Ada Lovelace"
+for use in (
+    lambda: embedder.embed_file(["A cat"], {str(tmp_path / "out.hdf5")!r}),
+    lambda: elmo_tasks.Elmo(activations={str(tmp_path / "kept")!r}),
+):
+    try:
+        use()
+    except ValueError as error:
+        print(type(error).__name__, error)
+""")
+    assert done.returncode == 0, done.stderr
+    h5py, lmdb = done.stdout.splitlines()
+    assert mentions(h5py, "ElmoError", "out.hdf5: ", "pip install h5py")
+    assert mentions(lmdb, "ElmoError", "activations", "pip install lmdb")
+    assert not list(tmp_path.iterdir())
+
+
 def test_names_that_are_not_there():
     assert set(elmo_tasks.__all__) >= {"ElmoEmbedder", "ner"}
     with pytest.raises(AttributeError, match=r"'elmo_tasks'.*'no_such_name'"):

@@ -23,7 +23,7 @@ ENGLISH = {
 SMALL = {"model.options.lstm.dim": 16, "model.options.lstm.projection_dim": 16}
 FROM_THE_WEIGHTS = ENGLISH | {
     key: str(bundled(f"pretrained/english/{file}").resolve())
-    for key, file in (("model.options_file", "options.json"), ("model.weight_file", "weights.hdf5"))
+    for key, file in (("model.options_file", "options.json"), ("model.weight_file", "weights.safetensors"))
 }
 OVERRIDES = {
     **dict.fromkeys(("bilm_words", "bilm_words_depth1", "bilm_words_depth2"), SMALL),

@@ -7,7 +7,7 @@
   model: {
     type: 'elmo_bilm',
     options_file: $.first + '/options.json',
-    weight_file: $.first + '/weights.hdf5',
+    weight_file: $.first + '/weights.safetensors',
     softmax: { type: 'sampled', num_samples: 4096 },
     dropout: 0.0,
   },

@@ -11,7 +11,7 @@ training.seeds(13) + {
   // The biLM to start from. If its weights have a softmax, `vocab.txt` next to them has its words; if they have none, a
   // new softmax is trained first, for this many more epochs, with the biLM frozen.
   options_file:: paths.pretrained('english/options.json'),
-  weight_file:: paths.pretrained('english/weights.hdf5'),
+  weight_file:: paths.pretrained('english/weights.safetensors'),
   words_file:: paths.pretrained('english/vocab.txt'),
   // The softmax, if it is in a file of its own.
   softmax_file:: null,

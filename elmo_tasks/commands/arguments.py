@@ -131,8 +131,8 @@ _DEFAULT_BILM = "(default: the biLM that comes with the project)"
 
 BILM_FILES = {
     "options_file": f"path, URL or hf:// name of options.json {_DEFAULT_BILM}",
-    "weight_file": "path, URL or hf:// name of the HDF5 weights; or, without options, of a folder or zip of "
-    f"`allennlp elmo export`, of ELMoForManyLangs or of NLPL's repository {_DEFAULT_BILM}",
+    "weight_file": "path, URL or hf:// name of the weights, HDF5 or safetensors; or, without options, of a "
+    f"folder or zip of `allennlp elmo export`, of ELMoForManyLangs or of NLPL's repository {_DEFAULT_BILM}",
 }
 """The arguments of a biLM's files, and their help."""
 

@@ -37,36 +37,42 @@ from elmo_tasks.data.input_files import input_files, read_lines
 from elmo_tasks.elmo import BiLm, BiLmOptions, Elmo, FrozenBiLm, LstmState, WordOptions
 from elmo_tasks.elmo.export import standardize_tokens, write_onnx
 from elmo_tasks.elmo.files import (
-    local_file,
+    WEIGHTS,
     read_frozen_bilm,
     read_options,
     read_softmax,
     read_words,
     trained_copy,
 )
-from elmo_tasks.elmo.model.folders import opened_folder
-from elmo_tasks.elmo.model.weight_file import add_checksums, read_weights, write_initial_state, write_weights
+from elmo_tasks.elmo.model.array_file import check_format
+from elmo_tasks.elmo.model.folders import BiLmFolder, opened_folder
+from elmo_tasks.elmo.model.weight_file import read_weights, write_initial_state, write_weights
 from elmo_tasks.embedding.batches import BATCH_TOKENS, NumberedSentence, batches_by_length
 from elmo_tasks.embedding.corpus import Corpus
 from elmo_tasks.language_model.model import BiLmModel, words_by_class
 from elmo_tasks.language_model.softmax import FullSoftmax, Softmax
 
-FILES = OPTIONS, WEIGHTS, VOCABULARY = "options.json", "weights.hdf5", "vocab.txt"
+OPTIONS, VOCABULARY = "options.json", "vocab.txt"
+OFFICIAL = {"official": "weights.hdf5", "safetensors": "weights.safetensors"}
+"""The weights in the official layout, by the format."""
 ONNX = "bilm.onnx"
 
 
 class Export(Verb):
     name = "export"
     help = "A trained biLM, in the official layout."
-    description = f"""Writes the biLM of a training, or of a task's model: {OPTIONS} and {WEIGHTS}, which this
-        project, AllenNLP and other tools read, and {VOCABULARY}, the words of the softmax and of word input.
-        An adaptive softmax has no place in that layout, and is left out. With --format onnx it writes {ONNX},
-        from characters to all layers; ARCHIVE may also be a folder or zip of the official layout."""
+    description = f"""Writes the biLM of a training, or of a task's model: {OPTIONS} and weights.hdf5, which
+        this project, AllenNLP and other tools read, and {VOCABULARY}, the words of the softmax and of word
+        input. An adaptive softmax has no place in that layout, and is left out. With --format safetensors it
+        writes weights.safetensors, which this project reads without h5py. With --format onnx it writes
+        {ONNX}, from characters to all layers; ARCHIVE may also be a folder or zip of the official layout."""
 
     archive: Input = archive_argument()
     output: Path = positional("DIR", "folder to write the files to")
     format: str = option(
-        "format of the files: the official layout, or ONNX", "official", choices=("official", "onnx")
+        "format of the files: the official layout, in HDF5 or in safetensors, or ONNX",
+        "official",
+        choices=(*OFFICIAL, "onnx"),
     )
     dtype: DType = option("type of the stored matrices; float16 rounds them", "float32")
     average_with: Input | None = option(
@@ -86,11 +92,14 @@ class Export(Verb):
         output = self.output
         if output.exists() and not output.is_dir():
             raise ConfigurationError(f"{output} is not a folder")
-        for name in (ONNX,) if self.format == "onnx" else FILES:
-            check_output(output / name, force=self.force)
         if self.format == "onnx":
+            check_output(output / ONNX, force=self.force)
             self._write_onnx()
             return
+        weights = OFFICIAL[self.format]
+        for name in (OPTIONS, weights, VOCABULARY):
+            check_output(output / name, force=self.force)
+        check_format(output / weights)
         trained = read_trained(self.archive)
         if self.no_softmax:
             trained = trained._replace(softmax=None)
@@ -102,15 +111,16 @@ class Export(Verb):
             standardize_tokens(trained.bilm, map(str.split, bar))
         with partial_folder(output.resolve()) as folder:
             try:
-                write_bilm(folder, *trained, dtype=self.dtype)
+                write_bilm(folder, *trained, dtype=self.dtype, weights=weights)
             except ElmoError as error:
                 raise ElmoError(str(error), where=self.archive) from error
             # Nothing can be read without the options, so they go first and come last.
             output.mkdir(exist_ok=True)
             (output / OPTIONS).unlink(missing_ok=True)
-            if not (folder / VOCABULARY).exists():
-                (output / VOCABULARY).unlink(missing_ok=True)
-            written = publish(folder, output, (WEIGHTS, VOCABULARY, OPTIONS))
+            for name in (VOCABULARY, *OFFICIAL.values()):
+                if not (folder / name).exists():
+                    (output / name).unlink(missing_ok=True)
+            written = publish(folder, output, (weights, VOCABULARY, OPTIONS))
         print(f"{output}: {', '.join(written)}; {self.dtype}, {_softmax_in_words(trained.softmax)}")
         if VOCABULARY not in written and isinstance(trained.bilm.options.tokens, WordOptions):
             print(f"A task's archive does not hold the words: copy the biLM's {VOCABULARY} to {output}")
@@ -164,29 +174,38 @@ def average_with(trained: Trained, folder: Path) -> None:
     ([Izmailov et al. 2018](https://arxiv.org/abs/1803.05407)). They must have the same options and words.
     """
     bilm, softmax, words = trained
+    weights = BiLmFolder(folder).file(*WEIGHTS)
     if BiLmOptions.read(folder / OPTIONS).to_json() != bilm.options.to_json():
         raise ConfigurationError(f"{folder / OPTIONS} differs from the options of the trained biLM")
     of_softmax: list[tuple[torch.Tensor, torch.Tensor]] = []
     if isinstance(softmax, FullSoftmax):
-        stored = read_softmax(folder / WEIGHTS, bilm.options)
+        stored = read_softmax(weights, bilm.options)
         if stored is None:
-            raise ConfigurationError(f"{folder / WEIGHTS} has no softmax; use --no-softmax")
+            raise ConfigurationError(f"{weights} has no softmax; use --no-softmax")
         of_softmax = [(softmax.weight, stored[0]), (softmax.bias, stored[1])]
     if words is not None and _needs_words(bilm, softmax) and read_words(folder / VOCABULARY) != words:
         raise ConfigurationError(
             f"{folder / VOCABULARY} differs from the trained biLM's {len(words):,} words"
         )
-    with local_file(folder / WEIGHTS) as weights:
-        for name, other in read_weights(weights, bilm.options):
-            bilm.get_parameter(name).lerp_(other, 0.5)
+    for name, other in read_weights(weights, bilm.options):
+        bilm.get_parameter(name).lerp_(other, 0.5)
     for parameter, other in of_softmax:
         parameter.lerp_(other, 0.5)
 
 
 def write_bilm(
-    folder: Path, bilm: BiLm, softmax: Softmax | None, words: Sequence[str] | None, *, dtype: str
+    folder: Path,
+    bilm: BiLm,
+    softmax: Softmax | None,
+    words: Sequence[str] | None,
+    *,
+    dtype: str,
+    weights: str = OFFICIAL["official"],
 ) -> None:
-    """Writes the files; `ElmoError` for values that `dtype` cannot hold, and words that no line can."""
+    """
+    Writes the files, the weights to the one that `weights` names; `ElmoError` for values that `dtype` cannot
+    hold, and words that no line can.
+    """
     options = bilm.options.to_json()
     for bound in ("cell_clip", "proj_clip"):
         # All readers take null for no bound; to bilm-tf 0 is a bound that leaves nothing.
@@ -198,8 +217,7 @@ def write_bilm(
         if read_words(folder / VOCABULARY) != list(words):
             raise ConfigurationError("a word of the vocabulary has a line break, or is !!!MAXTERMID")
     (folder / OPTIONS).write_text(json.dumps(options, indent=2) + "\n", encoding="utf-8")
-    write_weights(folder / WEIGHTS, bilm.options, bilm.state_dict(), dtype=dtype, softmax=stored)
-    add_checksums(folder / WEIGHTS)
+    write_weights(folder / weights, bilm.options, bilm.state_dict(), dtype=dtype, softmax=stored)
 
 
 def _needs_words(bilm: BiLm, softmax: Softmax | None) -> bool:
@@ -222,7 +240,7 @@ class Calibrate(Verb):
         left out. `embed --initial-state OUT` and the key initial_state of a config's elmo block read it."""
 
     input: str = text_argument("TEXT")
-    output: Path = positional("OUT", "HDF5 file to write")
+    output: Path = positional("OUT", "HDF5 file to write; safetensors, if it ends in .safetensors")
     force: bool = flag("overwrite OUT")
     bilm: BilmArguments
     lanes: Positive = option("parts of the text that are run in parallel, each from zeros", 32)
@@ -230,6 +248,7 @@ class Calibrate(Verb):
 
     def run(self) -> None:
         began = time.monotonic()
+        check_format(self.output)
         with partial_file(self.output, force=self.force) as path:
             bilm = self.bilm.read()
             limit = self.max_sentences

@@ -23,9 +23,9 @@ from elmo_tasks.commands.base import (
 from elmo_tasks.commands.partial_outputs import RayArguments, RunArguments, engine_of, run_folder
 from elmo_tasks.common.text_checks import CHECKED
 from elmo_tasks.data.input_files import InputError, read_sentences
+from elmo_tasks.elmo.model.array_file import needing_h5py
 from elmo_tasks.embedding.batches import BATCH_TOKENS, POOLS, BatchEncoder, check_layers
 from elmo_tasks.embedding.corpus import TEXT
-from elmo_tasks.embedding.vector_file import check_name, check_writable
 from elmo_tasks.jobs.embed import EmbedJob
 from elmo_tasks.jobs.engines import LocalEngine, RayEngine, run_job
 from elmo_tasks.jobs.locations import WORK, Folder, input_sources, texts_among
@@ -96,6 +96,8 @@ class Embed(Verb):
         output = self.output
         if self.input.endswith(".parquet"):
             raise InputError("Parquet files need --engine ray", where=self.input)
+        with needing_h5py(output):
+            from elmo_tasks.embedding.vector_file import check_name, check_writable
         check_name(output)
         with run_folder(output, self.mode) as folder:
             if folder is None:

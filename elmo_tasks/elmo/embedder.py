@@ -61,9 +61,9 @@ class Elmo(nn.Module):
 
     # Parameters
 
-    options_file, weight_file : path, URL or `hf://` name of the official `options.json` and HDF5 weights;
-        by default the model that ships with the project. `options_file` may also be the options themselves.
-        `weight_file` may be `None` for random weights, with `trainable` as a rule; or, without
+    options_file, weight_file : path, URL or `hf://` name of the official `options.json` and weights, HDF5 or
+        safetensors; by default the model that ships with the project. `options_file` may also be the options
+        themselves. `weight_file` may be `None` for random weights, with `trainable` as a rule; or, without
         `options_file`, a folder or zip of `allennlp elmo export`, of ELMoForManyLangs or of NLPL's
         repository.
     vocabulary_file : the words of a biLM that reads words, one a line, in the order of its table

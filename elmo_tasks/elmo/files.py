@@ -17,11 +17,11 @@ from elmo_tasks.common.machine import Device, chosen_device
 from elmo_tasks.common.packed_weights import check_precision
 from elmo_tasks.elmo.inference import PRECISIONS, FrozenBiLm, TrainedBiLm
 from elmo_tasks.elmo.model import BiLmOptions, folders
-from elmo_tasks.elmo.model import weight_file as hdf5
 from elmo_tasks.elmo.model.bilm import digest
 from elmo_tasks.elmo.model.characters import vocabulary
 from elmo_tasks.elmo.model.encoders import WordEncoder
 from elmo_tasks.elmo.model.folders import opened_folder
+from elmo_tasks.elmo.model.weight_file import initial_state_in, softmax_in
 
 logger = logging.getLogger(__name__)
 
@@ -30,11 +30,11 @@ Source = str | PathLike[str]
 Precision = Literal["float32", "bfloat16"]
 
 OPTIONS = "options.json"
-WEIGHTS, VOCABULARIES = ("weights.hdf5", "model.hdf5"), ("vocab.txt", "vocab.txt.gz")
+WEIGHTS, VOCABULARIES = ("weights.hdf5", "model.hdf5", "weights.safetensors"), ("vocab.txt", "vocab.txt.gz")
 """The files of a folder of `allennlp elmo export`; in NLPL's repository the weights are `model.hdf5`."""
 _CONNECT_SECONDS, _READ_SECONDS = 3, 60
 DEFAULT_OPTIONS = str(bundled("pretrained/english/options.json"))
-DEFAULT_WEIGHTS = str(bundled("pretrained/english/weights.hdf5"))
+DEFAULT_WEIGHTS = str(bundled("pretrained/english/weights.safetensors"))
 
 
 @contextmanager
@@ -155,7 +155,7 @@ def read_frozen_bilm(
     precision: str = "float32",
 ) -> FrozenBiLm:
     """
-    Reads official HDF5 weights and, if the biLM reads words, its vocabulary; or a folder or zip with
+    Reads weights in the official layout and, if the biLM reads words, its vocabulary; or a folder or zip with
     `OPTIONS`, one of `WEIGHTS` and of `VOCABULARIES`; or one of ELMoForManyLangs. A vocabulary is an
     `ElmoError` where it is missing or not needed.
     """
@@ -198,7 +198,7 @@ def _check_vocabulary(vocabulary_file: Source | None, *, needed: bool) -> None:
 
 def read_softmax(weight_file: Source, options: BiLmOptions) -> tuple[torch.Tensor, torch.Tensor] | None:
     with local_file(weight_file) as path:
-        return hdf5.softmax_in(path, options)
+        return softmax_in(path, options)
 
 
 def read_initial_state(
@@ -206,7 +206,7 @@ def read_initial_state(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Reads the state of `initial_state_in`; the state of other weights is an `ElmoError`."""
     with local_file(source) as path:
-        hidden, cell, origin = hdf5.initial_state_in(path, options)
+        hidden, cell, origin = initial_state_in(path, options)
         if bilm is not None and origin not in (None, bilm.digest()):
             # Written with another precision of the products
             weights = bilm.weights() if isinstance(bilm, FrozenBiLm) else bilm.state_dict()

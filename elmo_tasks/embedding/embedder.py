@@ -20,6 +20,7 @@ from elmo_tasks.common.machine import Device
 from elmo_tasks.common.progress import progress as progress_bar
 from elmo_tasks.common.text_checks import checked_sentences
 from elmo_tasks.elmo.files import Precision, Source, move_to, read_chosen_bilm
+from elmo_tasks.elmo.model.array_file import needing_h5py
 from elmo_tasks.elmo.model.encoders import Token, checked_words
 from elmo_tasks.embedding.batches import (
     BATCH_TOKENS,
@@ -30,7 +31,6 @@ from elmo_tasks.embedding.batches import (
     windows,
 )
 from elmo_tasks.embedding.corpus import SourceLine, write_corpus
-from elmo_tasks.embedding.vector_file import check_name, check_writable, write_vectors
 
 BATCHES_AHEAD = 8
 
@@ -46,9 +46,9 @@ class ElmoEmbedder:
 
     # Parameters
 
-    options_file, weight_file : path, URL or `hf://` name of the official `options.json` and HDF5 weights; by
-        default the biLM that comes with the project. Give both, or neither, or a folder or zip of
-        `allennlp elmo export`, of ELMoForManyLangs or of NLPL's repository as `weight_file`.
+    options_file, weight_file : path, URL or `hf://` name of the official `options.json` and weights, HDF5 or
+        safetensors; by default the biLM that comes with the project. Give both, or neither, or a folder or
+        zip of `allennlp elmo export`, of ELMoForManyLangs or of NLPL's repository as `weight_file`.
     cuda_device : `cpu`, `cuda`, `cuda:1`, a `torch.device`, or the index of a GPU, -1 for the CPU.
     vocabulary_file : of a biLM that reads words: one word a line, in the order of its table.
     precision : of the biLM's products; `float32` is exact, `bfloat16` is faster and less exact.
@@ -161,10 +161,12 @@ class ElmoEmbedder:
         equal sentences as keys, or one with a NUL; the output is the input, a folder, or has the name of
         another format. `OSError`.
         """
+        output = Path(output_file_path)
+        with needing_h5py(output):
+            from elmo_tasks.embedding.vector_file import check_name, check_writable, write_vectors
         output_format = str(output_format)
         check_layers(output_format, self.num_layers, option="output_format")
         size = self.batch_size if batch_size is None else _positive("batch_size", batch_size)
-        output = Path(output_file_path)
         if output.is_dir():
             raise ElmoError(f"{output} is a folder, not a file")
         source = input_file if isinstance(input_file, str | PathLike) else getattr(input_file, "name", None)

@@ -2,7 +2,7 @@
 The outputs of runs: an HDF5 file of vectors, a file of JSON Lines, and a folder of Parquet files.
 
 Each writes the content of a shard, notes that the shard is done, and makes the output when all shards are.
-pyarrow is imported when Parquet is written.
+h5py and pyarrow are imported when HDF5 and Parquet are written.
 """
 
 import json
@@ -21,7 +21,6 @@ from elmo_tasks.common.files import put_in_place
 from elmo_tasks.common.progress import progress
 from elmo_tasks.embedding.batches import WINDOW_TOKENS, NumberedSentence
 from elmo_tasks.embedding.corpus import Corpus
-from elmo_tasks.embedding.vector_file import write_vectors
 from elmo_tasks.jobs.locations import Folder
 from elmo_tasks.jobs.runs import (
     MANIFEST,
@@ -98,6 +97,8 @@ class Hdf5Sink(Sink):
             yield write
 
     def finish(self, run: Run) -> None:
+        from elmo_tasks.embedding.vector_file import write_vectors
+
         path = self.folder.path / "_result.hdf5"
         path.unlink(missing_ok=True)
         vectors = progress(

@@ -52,11 +52,11 @@ class BiLmModel(StrictParams, Model):
     softmax : `full`, `sampled` or `adaptive`.
     dropout : the dropout rate of the inputs of each LSTM layer and of the softmax.
     options_file : in place of `options`: path, URL or `hf://` name of an official `options.json`.
-    weight_file : path, URL or `hf://` name of official HDF5 weights to start from, with `options_file`. If
-        they hold a softmax, or the vectors of words, `vocab` must have the same words in the same order
+    weight_file : path, URL or `hf://` name of official weights to start from, with `options_file`. If they
+        hold a softmax, or the vectors of words, `vocab` must have the same words in the same order
         (`elmo_words`). If they hold no softmax, a new one is made, with a warning. An archive needs none of
         these files.
-    softmax_file : path, URL or `hf://` name of HDF5 with the softmax of `weight_file`, `softmax/W` and
+    softmax_file : path, URL or `hf://` name of a file with the softmax of `weight_file`, `softmax/W` and
         `softmax/b`, which bilm-tf's authors published apart from the other weights.
     input_vectors : path or URL of a file of word vectors, the initial ones of a new biLM that reads words, of
         `projection_dim` numbers each (see `take_vectors`). An archive does not need it.

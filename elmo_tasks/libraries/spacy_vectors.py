@@ -23,6 +23,7 @@ from elmo_tasks.embedding.embedder import AVERAGE, BiLmFiles, ElmoEmbedder, chec
 from elmo_tasks.libraries.spacy_pipe import FilesPipe, sentences
 
 _OPTIONS, _WEIGHTS, _VOCABULARY = "options.json", "weights.hdf5", "vocab.txt"
+"""The names in a saved pipeline, where the weights have any format."""
 
 
 class VectorsPipe(FilesPipe):

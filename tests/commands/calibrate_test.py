@@ -4,9 +4,10 @@ import os
 from itertools import pairwise
 from pathlib import Path
 
-import h5py
 import pytest
 import torch
+
+h5py = pytest.importorskip("h5py")
 
 from elmo_tasks.commands import bilm as calibrate
 from elmo_tasks.elmo.files import read_initial_state

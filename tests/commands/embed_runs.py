@@ -3,9 +3,11 @@
 from collections.abc import Callable
 from pathlib import Path
 
-import h5py
 import numpy as np
+import pytest
 import torch
+
+h5py = pytest.importorskip("h5py")
 
 from elmo_tasks.elmo import FrozenBiLm
 

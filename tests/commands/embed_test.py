@@ -6,10 +6,11 @@ import shutil
 import tracemalloc
 from pathlib import Path
 
-import h5py
 import numpy as np
 import pytest
 import torch
+
+h5py = pytest.importorskip("h5py")
 
 from elmo_tasks.commands import embed, partial_outputs
 from elmo_tasks.common.errors import ElmoError

@@ -1,12 +1,14 @@
 import json
+import sys
 from pathlib import Path
 
-import h5py
 import numpy as np
 import pytest
 import torch
 from allennlp.models.archival import archive_model, load_archive
 from allennlp.modules.elmo import Elmo, _ElmoBiLm, batch_to_ids
+
+h5py = pytest.importorskip("h5py")
 
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.files import bundled
@@ -163,6 +165,29 @@ def test_standardized_token_layer(export, tmp_path, input):
     tokens = torch.cat([row[: len(words), :size] for row, words in zip(after[0], FULL, strict=True)])
     torch.testing.assert_close(tokens.mean(dim=0), torch.zeros(size), atol=1e-4, rtol=0)
     torch.testing.assert_close(tokens.var(dim=0, correction=0), torch.ones(size), atol=1e-3, rtol=0)
+
+
+def test_safetensors(export, tmp_path, monkeypatch):
+    """They hold the same bytes, replace HDF5, and can be averaged with; neither needs h5py."""
+    write_run(tmp_path / "run")
+    assert export("run", "out") == 0
+    of_hdf5 = read(tmp_path / "out").state_dict()
+    monkeypatch.setitem(sys.modules, "h5py", None)
+    assert export("run", "out", "--force", "--format", "safetensors") == 0
+    names = {"options.json", "vocab.txt", "weights.safetensors"}
+    assert {path.name for path in (tmp_path / "out").iterdir()} == names
+    whole = read_frozen_bilm(read_options(DEFAULT_OPTIONS, tmp_path / "out"), tmp_path / "out")
+    assert whole.weights().keys() == of_hdf5.keys()
+    assert all(torch.equal(weight, of_hdf5[name]) for name, weight in whole.weights().items())
+    assert export("run", "mean", "--format", "safetensors", "--average-with", tmp_path / "out") == 0
+
+
+def test_without_h5py(export, tmp_path, capsys, monkeypatch):
+    write_run(tmp_path / "run")
+    monkeypatch.setitem(sys.modules, "h5py", None)
+    assert export("run", "out") == 1
+    assert mentions(capsys.readouterr().err, "out/weights.hdf5: ", "h5py")
+    assert not (tmp_path / "out").exists()
 
 
 @by_input

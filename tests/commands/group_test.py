@@ -14,6 +14,7 @@ from elmo_tasks.commands import VERBS, doctor
 from elmo_tasks.commands.embed import Embed
 from elmo_tasks.compat.command import Terminated
 from tests.conftest import command_process
+from tests.elmo.files import needs_h5py
 
 
 class TestHelp:
@@ -144,12 +145,15 @@ class TestDoctor:
             assert dict(doctor.extras()) == expected | {"models": said}
 
 
-OPTIONS, WEIGHTS = "fixtures/elmo/options.json", "fixtures/elmo/weights.hdf5"
+OPTIONS, WEIGHTS = "fixtures/elmo/options.json", "fixtures/elmo/weights.safetensors"
 COMMANDS = [
     "evaluate NER fixtures/ner/test.conll",
     "predict NER fixtures/ner/predict.jsonl --output-file out --silent",
     "elmo predict NER fixtures/ner/predict.jsonl out",
-    f"elmo embed fixtures/elmo/sentences.txt out.hdf5 --options-file {OPTIONS} --weight-file {WEIGHTS}",
+    pytest.param(
+        f"elmo embed fixtures/elmo/sentences.txt out.hdf5 --options-file {OPTIONS} --weight-file {WEIGHTS}",
+        marks=needs_h5py,
+    ),
     "elmo inspect fixtures/ner/dev.conll --task ner",
 ]
 

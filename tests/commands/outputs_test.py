@@ -9,6 +9,7 @@ from allennlp.models.archival import archive_model
 
 from elmo_tasks.common.files import bundled
 from elmo_tasks.jobs.locations import MARK
+from tests.elmo.files import needs_h5py
 from tests.language_model.archives import write_run as write_language_model
 
 TEXT, WORDS, INPUTS = (
@@ -16,7 +17,7 @@ TEXT, WORDS, INPUTS = (
     for name in ("elmo/sentences.txt", "evaluation/corpus.txt", "ner/predict.jsonl")
 )
 BILM = bundled("fixtures/elmo").resolve()
-FILES = f"--options-file {BILM}/options.json --weight-file {BILM}/weights.hdf5"
+FILES = f"--options-file {BILM}/options.json --weight-file {BILM}/weights.safetensors"
 VERBS = {
     "embed": f"embed {TEXT} OUT {FILES}",
     "calibrate": f"calibrate {TEXT} OUT {FILES}",
@@ -29,9 +30,8 @@ VERBS = {
     "elmo": f"vectors elmo {WORDS} OUT {FILES}",
 }
 needs_gensim = pytest.mark.skipif(importlib.util.find_spec("gensim") is None, reason="gensim is missing")
-by_verb = pytest.mark.parametrize(
-    "verb", [pytest.param(verb, marks=needs_gensim if verb == "word2vec" else ()) for verb in VERBS]
-)
+MARKS = {"word2vec": needs_gensim, **dict.fromkeys(("embed", "calibrate", "export"), needs_h5py)}
+by_verb = pytest.mark.parametrize("verb", [pytest.param(verb, marks=MARKS.get(verb, ())) for verb in VERBS])
 
 
 @pytest.fixture(scope="module")

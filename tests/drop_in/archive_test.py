@@ -33,7 +33,7 @@ def config(epochs: int = 1, **elmo) -> dict:
     block = {
         "type": "elmo_token_embedder",
         "options_file": str(bundled("fixtures/elmo/options.json").resolve()),
-        "weight_file": str(bundled("fixtures/elmo/weights.hdf5").resolve()),
+        "weight_file": str(bundled("fixtures/elmo/weights.safetensors").resolve()),
         "projection_dim": 10,
         **elmo,
     }

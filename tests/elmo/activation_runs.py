@@ -2,8 +2,10 @@
 
 from threading import Lock
 
-import lmdb
+import pytest
 import torch
+
+lmdb = pytest.importorskip("lmdb")
 
 from elmo_tasks.elmo import Elmo
 from tests.elmo.files import SENTENCES, batch

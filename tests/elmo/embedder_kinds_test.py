@@ -23,7 +23,7 @@ from elmo_tasks.elmo.model.encoders import WordEncoder
 from elmo_tasks.embedding.embedder import ElmoEmbedder
 from tests.conftest import SMALL_NER
 from tests.elmo import many_langs
-from tests.elmo.files import NONEMPTY, SENTENCES, batch, make_files, make_word_files
+from tests.elmo.files import NONEMPTY, SENTENCES, WEIGHTS, batch, make_files, make_word_files
 from tests.elmo.many_langs import make_folder, make_zip
 from tests.elmo.numpy_reference import NumpyBiLm
 from tests.errors import error_of
@@ -137,7 +137,7 @@ def make_nlpl(folder, *, words=False):
             file.write((folder / "vocabulary.txt").read_bytes())
     else:
         make_files(folder)
-    (folder / "weights.hdf5").rename(folder / "model.hdf5")
+    (folder / WEIGHTS).rename(folder / "model.hdf5")
     return folder, make_zip(folder, folder.with_suffix(".zip"))
 
 
@@ -159,7 +159,7 @@ def test_wrong_nlpl(tmp_path):
     (folder / "model.hdf5").unlink()
     source = make_zip(folder, tmp_path / "wrong.zip")
     message = error_of(ElmoError, Elmo, weight_file=str(source))
-    assert message == f"{source}: weights.hdf5 or model.hdf5 is missing"
+    assert message == f"{source}: weights.hdf5 or model.hdf5 or weights.safetensors is missing"
     (folder / "options.json").write_text("{}")
     source = make_zip(folder, tmp_path / "wrong.zip")
     message = error_of(ElmoError, Elmo, weight_file=str(source))

@@ -5,7 +5,6 @@ import pickle
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-import h5py
 import numpy as np
 import pytest
 import torch
@@ -77,6 +76,7 @@ def test_stateful_lanes_of_batches_that_shrink_and_grow(files):
 
 
 def test_initial_state(files, tmp_path):
+    h5py = pytest.importorskip("h5py")
     with h5py.File(tmp_path / "state.hdf5", "w") as file:
         file["hidden"] = np.full((2, 2, 6), 0.5)
         file["memory"] = np.full((2, 2, 12), -0.5)

@@ -2,14 +2,22 @@
 
 import copy
 import json
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 
-from elmo_tasks.elmo import BiLm, BiLmOptions, FrozenBiLm, TrainedBiLm
+from elmo_tasks.elmo import BiLm, BiLmOptions, FrozenBiLm, TrainedBiLm, files
 from elmo_tasks.elmo.model.characters import CHARACTERS_PER_WORD, character_ids
+from elmo_tasks.elmo.model.folders import BiLmFolder
 from elmo_tasks.elmo.model.weight_file import write_weights
+
+HAS_H5PY = find_spec("h5py") is not None
+WEIGHTS = "weights.hdf5" if HAS_H5PY else "weights.safetensors"
+"""The name of the weights here."""
+needs_h5py = pytest.mark.skipif(not HAS_H5PY, reason="h5py is not installed")
 
 OPTIONS: dict[str, Any] = {
     "lstm": {
@@ -74,7 +82,7 @@ def changed(**changes: Any) -> dict[str, Any]:
 
 
 def make_files(folder: Path, **changes: Any) -> tuple[Path, Path]:
-    """Writes `options.json` and `weights.hdf5`, with weights so large that all bounds are reached."""
+    """Writes `options.json` and `WEIGHTS`, with weights so large that all bounds are reached."""
     return _make_files(folder, changed(**changes))
 
 
@@ -82,6 +90,14 @@ def make_block(folder: Path, **changes: Any) -> dict[str, str]:
     """Writes the files of `make_files`, and returns them by their keys in a config."""
     options_file, weight_file = make_files(folder, **changes)
     return {"options_file": str(options_file), "weight_file": str(weight_file)}
+
+
+def block_of(folder: Path) -> dict[str, str]:
+    """Returns the options and weights in a folder by their keys in a config."""
+    return {
+        "options_file": str(folder / "options.json"),
+        "weight_file": str(BiLmFolder(folder).file(*files.WEIGHTS)),
+    }
 
 
 def make_word_files(folder: Path) -> dict[str, str]:
@@ -136,7 +152,7 @@ def trained(bilm: BiLm) -> TrainedBiLm:
 
 def _make_files(folder: Path, options: dict[str, Any]) -> tuple[Path, Path]:
     folder.mkdir(exist_ok=True)
-    options_file, weight_file = folder / "options.json", folder / "weights.hdf5"
+    options_file, weight_file = folder / "options.json", folder / WEIGHTS
     options_file.write_text(json.dumps(options))
     torch.manual_seed(5)
     bilm = BiLm(options=BiLmOptions.read(options_file))

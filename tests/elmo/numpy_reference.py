@@ -6,8 +6,8 @@ one step at a time, straight from the official files and bilm-tf's definitions.
 import json
 from pathlib import Path
 
-import h5py
 import numpy as np
+from safetensors.numpy import load_file
 
 
 class NumpyBiLm:
@@ -21,15 +21,8 @@ class NumpyBiLm:
         self.vocabulary = (
             Path(vocabulary_file).read_text(encoding="utf-8").splitlines() if vocabulary_file else None
         )
-        self.weights: dict[str, np.ndarray] = {}
-        with h5py.File(weight_file, "r") as file:
-            file.visititems(
-                lambda name, item: (
-                    self.weights.update({name: item[...].astype(np.float64)})
-                    if isinstance(item, h5py.Dataset)
-                    else None
-                )
-            )
+        read = load_file if Path(weight_file).suffix == ".safetensors" else _read_hdf5
+        self.weights = {name: array.astype(np.float64) for name, array in read(weight_file).items()}
         self.reset()
 
     def reset(self) -> None:
@@ -121,3 +114,14 @@ def sigmoid(x: np.ndarray) -> np.ndarray:
 
 def clip(x: np.ndarray, bound: float) -> np.ndarray:
     return np.clip(x, -bound, bound) if bound else x
+
+
+def _read_hdf5(path: Path) -> dict[str, np.ndarray]:
+    import h5py
+
+    arrays: dict[str, np.ndarray] = {}
+    with h5py.File(path, "r") as file:
+        file.visititems(
+            lambda name, item: arrays.update({name: item[...]}) if isinstance(item, h5py.Dataset) else None
+        )
+    return arrays

@@ -51,7 +51,7 @@ def test_onnx(tmp_path, monkeypatch, capsys):
     folder = Path("pretrained/english")
     folder.mkdir(parents=True)
     (folder / "options.json").write_text(json.dumps(bilm.options.to_json()))
-    write_weights(folder / "weights.hdf5", bilm.options, bilm.state_dict())
+    write_weights(folder / "weights.safetensors", bilm.options, bilm.state_dict())
     (words,) = (words for page in TEXTS for words in commands(page) if "onnx" in words)
     monkeypatch.setattr(allennlp.commands, "import_plugins", lambda: None)
     monkeypatch.setattr(sys, "argv", words)

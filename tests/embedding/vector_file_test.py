@@ -5,9 +5,10 @@ import shutil
 from pathlib import Path
 from types import SimpleNamespace
 
-import h5py
 import numpy as np
 import pytest
+
+h5py = pytest.importorskip("h5py")
 
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.embedding import vector_file

@@ -12,7 +12,7 @@ from allennlp.data import Vocabulary
 from allennlp.models import Model
 
 from elmo_tasks.language_model.model import BiLmModel
-from tests.elmo.files import OPTIONS, VOCABULARY
+from tests.elmo.files import OPTIONS, VOCABULARY, WEIGHTS
 from tests.elmo.numpy_reference import NumpyBiLm
 
 READER = {"type": "elmo_bilm", "streams": 2, "bptt_steps": 3, "passage": 2, "shuffle_buffer": 0}
@@ -70,9 +70,7 @@ def log_probabilities_of_files(folder: Path, text: str, *, passage: int) -> list
     """
     words = (folder / "vocab.txt").read_text(encoding="utf-8").splitlines()
     reads_words = "char_cnn" not in json.loads((folder / "options.json").read_text())
-    bilm = NumpyBiLm(
-        folder / "options.json", folder / "weights.hdf5", folder / "vocab.txt" if reads_words else None
-    )
+    bilm = NumpyBiLm(folder / "options.json", folder / WEIGHTS, folder / "vocab.txt" if reads_words else None)
     word_vector, weight, bias = cache(bilm.word_vector), bilm.weights["softmax/W"], bilm.weights["softmax/b"]
     rows: list[tuple[list[float], list[float]]] = []
     for document in text.split("\n\n"):

@@ -227,7 +227,7 @@ def test_a_resumed_run_continues_the_count(tmp_path, model, clock):
 
 
 FINETUNE = bundled("training_configs/bilm_finetune.jsonnet").resolve()
-FIXTURE = read_bilm(bundled("fixtures/elmo/options.json"), bundled("fixtures/elmo/weights.hdf5"))
+FIXTURE = read_bilm(bundled("fixtures/elmo/options.json"), bundled("fixtures/elmo/weights.safetensors"))
 
 
 @pytest.mark.slow
@@ -239,7 +239,7 @@ def test_config_trains_the_new_softmax_first(tmp_path, monkeypatch):
     config.write_text(
         f"""(import '{FINETUNE}') + {{
             options_file:: '{fixture}/options.json',
-            weight_file:: '{fixture}/weights.hdf5',
+            weight_file:: '{fixture}/weights.safetensors',
             words_file:: null,
         }}"""
     )

@@ -3,7 +3,6 @@
 import json
 import shutil
 
-import h5py
 import pytest
 import torch
 from allennlp.commands.evaluate import evaluate_from_archive
@@ -13,6 +12,8 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Vocabulary
 from allennlp.models import Model
 from allennlp.models.archival import archive_model, load_archive
+
+h5py = pytest.importorskip("h5py")
 
 from elmo_tasks.commands.bilm import write_bilm
 from elmo_tasks.common.files import bundled

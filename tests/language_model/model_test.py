@@ -20,7 +20,7 @@ from elmo_tasks.language_model.metric import DIRECTIONS, OTHER_WORDS, Perplexity
 from elmo_tasks.language_model.model import BiLmModel, words_by_class
 from elmo_tasks.language_model.reader import BiLmReader
 from elmo_tasks.modules.metrics import confusion_name
-from tests.elmo.files import changed
+from tests.elmo.files import WEIGHTS, changed
 from tests.language_model.archives import log_probabilities_of_files
 
 TEXT = """The cat sat on the mat .
@@ -114,7 +114,9 @@ def scores(model, reader, text):
 def test_probabilities_are_those_of_single_steps(text, tmp_path, kind, changes):
     """Whatever the streams and blocks: the state goes on within a passage and is zeros at its begin."""
     model = build(text, kind, **changes)
-    write_bilm(tmp_path, model.bilm, model.softmax, words_by_class(model.vocab), dtype="float32")
+    write_bilm(
+        tmp_path, model.bilm, model.softmax, words_by_class(model.vocab), dtype="float32", weights=WEIGHTS
+    )
     expected = log_probabilities_of_files(tmp_path, TEXT, passage=PASSAGE)
     means = np.concatenate(expected, axis=1).mean(axis=1)
     for streams, bptt_steps in [(1, 20), (3, 5), (8, 1)]:

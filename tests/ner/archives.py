@@ -13,7 +13,7 @@ from allennlp.models import Model
 
 from elmo_tasks.common.files import bundled
 from elmo_tasks.ner.model import NerModel
-from tests.elmo.files import make_files
+from tests.elmo.files import block_of, make_files
 from tests.modules.models import indexed, tensors
 
 DEV = str(bundled("fixtures/ner/dev.conll").resolve())
@@ -27,8 +27,7 @@ def write_run(
     """
     config = json.loads(_config())
     config["model"] |= {"hidden_sizes": list(hidden_sizes), "dropout": 0.0}
-    names = {"options_file": "options.json", "weight_file": "weights.hdf5"}
-    config["model"]["elmo"] |= {key: str(bilm / name) for key, name in names.items()} | elmo
+    config["model"]["elmo"] |= block_of(bilm) | elmo
     folder.mkdir(parents=True)
     (folder / "config.json").write_text(json.dumps(config))
     vocab = deepcopy(_vocabulary())

@@ -61,7 +61,7 @@ def embed_case(*options: str) -> Case:
     def command(folder: Path) -> list[object]:
         text, bilm = folder.parent / "text.txt", FILES["elmo"]
         text.write_text((bilm / "sentences.txt").read_text() * 4)
-        files = ["--options-file", bilm / "options.json", "--weight-file", bilm / "weights.hdf5"]
+        files = ["--options-file", bilm / "options.json", "--weight-file", bilm / "weights.safetensors"]
         return ["elmo", "embed", text, folder / "out.hdf5", *files, *options]
 
     result = contents("out.hdf5")
@@ -133,7 +133,7 @@ def train_case(**overrides: Any) -> Case:
         "trainer.checkpointer.keep_most_recent_by_count": 2,
         **{
             f"model.elmo.{key}": str(FILES["elmo"] / name)
-            for key, name in (("options_file", "options.json"), ("weight_file", "weights.hdf5"))
+            for key, name in (("options_file", "options.json"), ("weight_file", "weights.safetensors"))
         },
         **overrides,
     }
@@ -210,10 +210,12 @@ def imported():
     warm_up()
 
 
+NEEDS = {"embed": "h5py", "export": "h5py", "word2vec": "gensim", "kept": "lmdb"}
+"""Packages that a case needs, by a word of its name."""
+
+
 @pytest.fixture(params=[*CASES, *(pytest.param(name, marks=LONG) for name in LONG_CASES)])
 def name(request):
-    if "word2vec" in request.param:
-        pytest.importorskip("gensim")
     return request.param
 
 
@@ -270,6 +272,9 @@ def whole(run, tmp_path_factory):
 
     @cache
     def of(name: str) -> tuple[Case, Whole]:
+        for word, package in NEEDS.items():
+            if word in name:
+                pytest.importorskip(package)
         case = (CASES | LONG_CASES)[name](run)
         return case, uninterrupted(case, tmp_path_factory.mktemp("whole") / "whole")
 
@@ -379,6 +384,7 @@ def test_a_folder_that_becomes_a_link(whole, tmp_path):
 
 
 def test_two_runs_keep_activations_in_one_folder_and_one_is_killed(whole, tmp_path):
+    pytest.importorskip("lmdb")
     _, (result, steps, _) = whole("train")
     case = train_case(**{"model.elmo.activations": str(tmp_path / "activations")})
     for i, moment in enumerate(moments("two", KILLS // 2)):

@@ -1,30 +1,34 @@
 """Options and weights of a biLM that come from others."""
 
+import json
 import tempfile
 from pathlib import Path
 
-import h5py
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from safetensors import safe_open
+from safetensors.numpy import load_file, save_file
+
+h5py = pytest.importorskip("h5py")
 
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.elmo.files import DEFAULT_WEIGHTS, read_frozen_bilm, read_options, read_softmax
 from elmo_tasks.elmo.model import BiLmOptions
-from elmo_tasks.elmo.model.weight_file import add_checksums, read_weights
+from elmo_tasks.elmo.model.weight_file import read_weights, write_weights
 from tests.elmo.files import make_files
 from tests.robustness.attempt import attempt
 
 
-@pytest.fixture(scope="module")
-def files(tmp_path_factory):
+@pytest.fixture(scope="module", params=["hdf5", "safetensors"])
+def files(request, tmp_path_factory):
     """Options, a weights file with checksums, and its weights."""
-    folder = tmp_path_factory.mktemp("files")
-    options_file, weight_file = make_files(folder)
+    options_file, of_hdf5 = make_files(tmp_path_factory.mktemp("files"))
     options = BiLmOptions.read(options_file)
-    add_checksums(weight_file)
+    weight_file = of_hdf5.with_suffix(f".{request.param}")
+    write_weights(weight_file, options, dict(read_weights(of_hdf5, options)))
     return options, weight_file, dict(read_weights(weight_file, options))
 
 
@@ -42,7 +46,7 @@ def test_damaged_weights_are_never_read(files, position, kind, value):
     else:
         content[byte] = content[byte] ^ 1 << position % 8 if kind == "flip" else value
     with tempfile.TemporaryDirectory() as folder:
-        damaged = Path(folder, "weights.hdf5")
+        damaged = Path(folder, weight_file.name)
         damaged.write_bytes(content)
         read, message = attempt(lambda: dict(read_weights(damaged, options)), error=ElmoError)
         if message:
@@ -52,8 +56,8 @@ def test_damaged_weights_are_never_read(files, position, kind, value):
 
 
 def test_the_shipped_weights_have_checksums():
-    with h5py.File(DEFAULT_WEIGHTS) as file:
-        file.visititems(lambda _, item: isinstance(item, h5py.Group) or item.attrs["blake2b"])
+    with safe_open(DEFAULT_WEIGHTS, "np") as file:
+        assert json.loads(file.metadata()["blake2b"]).keys() == set(file.keys())
 
 
 B_CNN = "CNN/b_cnn_0"
@@ -112,3 +116,23 @@ def test_sizes_beyond_the_file(tmp_path):
         file.create_dataset("softmax/b", (words,), "f4", chunks=(1,))[0] = 1.0
     with pytest.raises(ElmoError, match=r"softmax/W.*4,398,\d+,\d+,\d+"):
         read_softmax(weight_file, options)
+
+
+@pytest.mark.parametrize(
+    ("array", "message"),
+    [
+        (np.full(4, np.nan, np.float32), r"holds nan at \(0,\)"),
+        (np.zeros(4, np.int32), "has the type I32"),
+        (np.zeros(5, np.float32), r"has the shape \(5,\)"),
+        (None, "is missing"),
+    ],
+)
+def test_safetensors_of_others(tmp_path, array, message):
+    options_file, of_hdf5 = make_files(tmp_path)
+    options, path = read_options(options_file), tmp_path / "weights.safetensors"
+    write_weights(path, options, dict(read_weights(of_hdf5, options)))
+    arrays = load_file(path)
+    arrays.pop(B_CNN)
+    save_file(arrays if array is None else arrays | {B_CNN: array}, path)
+    with pytest.raises(ElmoError, match=rf"\.safetensors: dataset {B_CNN} .*{message}"):
+        read_frozen_bilm(options, path)

@@ -43,7 +43,7 @@ local training = import 'training.libsonnet';
     model+: {
       elmo+: {
         options_file: fixture('classification/elmo_words/options.json'),
-        weight_file: fixture('classification/elmo_words/weights.hdf5'),
+        weight_file: fixture('classification/elmo_words/weights.safetensors'),
         vocabulary_file: fixture('classification/elmo_words/vocab.txt'),
       },
     },

@@ -1,7 +1,7 @@
 """
 Imports of AllenNLP without packages that text does not need, and later for packages that take seconds.
 
-AllenNLP imports torchvision and fairscale wherever it is imported itself; and with it come spaCy,
+AllenNLP imports torchvision, fairscale, h5py and lmdb wherever it is imported itself; and with it come spaCy,
 transformers, the clients of cached_path's stores, nltk, SciPy's statistics and scikit-learn. The import
 statements at the top of a module of `IMPORTING` find a placeholder for a package that is not installed, and a
 `Deferred` for one of `LATER`. A placeholder can be imported; the first real use raises an ImportError.
@@ -171,7 +171,7 @@ def _refuse(name: str) -> "NoReturn":
     raise ImportError(
         f"{name} was used, but {package} is not installed: elmo_tasks supplies a placeholder, "
         f"because AllenNLP imports {package} although models of text do not need it. "
-        f"To use it, install a build that matches your PyTorch: pip install {package}",
+        f"To use it, install a build that matches your Python and PyTorch: pip install {package}",
         name=package,
     )
 
@@ -205,6 +205,8 @@ _IMPORTED_NAMES: dict[str, tuple[str, ...]] = {
     "fairscale.nn.wrap": ("enable_wrap", "wrap"),
     "fairscale.optim": (),
     "fairscale.optim.grad_scaler": ("GradScaler",),
+    "h5py": (),
+    "lmdb": (),
 }
 placeholders = {name: _Placeholder(name) for name in _IMPORTED_NAMES}
 """The placeholders by name, each with the names that AllenNLP imports; a package precedes its modules."""

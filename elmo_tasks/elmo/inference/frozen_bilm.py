@@ -104,8 +104,8 @@ class FrozenBiLm(nn.Module):
         precision: str = "float32",
     ) -> "FrozenBiLm":
         """
-        Reads the official HDF5 weights; for errors see `read_weights`. A biLM that reads words also needs the
-        words of its table.
+        Reads weights in the official layout; for errors see `read_weights`. A biLM that reads words also
+        needs the words of its table.
         """
         bilm = cls(options=options, precision=precision)
         bilm._weights = dict(read_weights(weight_file, options))

@@ -91,7 +91,7 @@ class BiLm(nn.Module):
 
     @torch.no_grad()
     def load_weights(self, weight_file: FilePath) -> None:
-        """Loads the weights of an official HDF5 file, one by one to save memory."""
+        """Loads the weights of a file in the official layout, one by one to save memory."""
         for name, weight in read_weights(weight_file, self.options):
             self.get_parameter(name).copy_(weight)
 

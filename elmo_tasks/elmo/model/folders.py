@@ -28,6 +28,7 @@ import torch
 
 from elmo_tasks.common.errors import ElmoError, FilePath, errors_as
 from elmo_tasks.common.files import MAX_JSON, read_json_object, read_utf8
+from elmo_tasks.elmo.model.array_file import MAX_WEIGHT
 from elmo_tasks.elmo.model.characters import (
     BEGIN_SENTENCE,
     BEGIN_TEXT,
@@ -44,7 +45,6 @@ from elmo_tasks.elmo.model.encoders import (
     word_lookup,
 )
 from elmo_tasks.elmo.model.options import UNICODE, BiLmOptions, CharacterOptions
-from elmo_tasks.elmo.model.weight_file import MAX_WEIGHT
 
 MAX_UNPACKED_BYTES = 1 << 34
 """The largest file of a zip; the files of the largest published biLM take a thirtieth of it."""

@@ -1,7 +1,7 @@
 """
-HDF5 files of untrusted origin: the weights of a biLM, and the LSTM state that sentences start from.
+The weights of a biLM, and the LSTM state that sentences start from; `array_file` reads the files.
 
-The official layout of a biLM, as bilm-tf writes it and AllenNLP reads it, with an `options.json`:
+The official layout of a biLM, as bilm-tf writes it to HDF5 and AllenNLP reads it, with an `options.json`:
 
 | dataset | shape |
 | --- | --- |
@@ -18,23 +18,16 @@ The official layout of a biLM, as bilm-tf writes it and AllenNLP reads it, with 
 d = 0 is the forward and 1 the backward direction. `W_0` holds the input rows above the recurrent ones; its
 columns are the gates i, j (candidate), f, o. TensorFlow adds 1 to f outside of the bias.
 
-A dataset may have an attribute `blake2b`, a checksum of its name, type, shape and bytes, which
-`allennlp elmo export` adds. It is checked if it is there.
+`allennlp elmo export` writes the same datasets, with checksums, to HDF5 or safetensors.
 """
 
-import os
-import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
-from hashlib import blake2b
-from io import FileIO
-from typing import Any
 
-import h5py
 import numpy as np
 import torch
 
-from elmo_tasks.common.errors import ElmoError, FilePath, errors_as
+from elmo_tasks.common.errors import ElmoError, FilePath
+from elmo_tasks.elmo.model.array_file import ArrayFile, opened, stored_as, write_arrays
 from elmo_tasks.elmo.model.characters import NUM_CHARACTERS
 from elmo_tasks.elmo.model.options import BiLmOptions, CharacterOptions
 
@@ -42,22 +35,19 @@ CHARACTER_TABLE, WORD_TABLE = "char_embed", "embedding"
 """The datasets that tell the two kinds of biLM apart."""
 SOFTMAX = ("softmax/W", "softmax/b")
 """The language model's output layer, by bilm-tf's names; bilm-tf's own dumps leave it out."""
-MAX_WEIGHT = 1_000_000
-"""The largest weight of a biLM whose vectors are finite; a flipped bit in an exponent turns 0.1 into 1e37."""
-_CHECKSUM = "blake2b"
 _FORGET_BIAS = 1.0
 
 
 def read_weights(source: FilePath, options: BiLmOptions) -> Iterator[tuple[str, torch.Tensor]]:
     """
-    Yields the weights of an official HDF5 file one by one, with their names in a `BiLm(options)`. A dataset
-    without a place in the options is an `ElmoError`.
+    Yields the weights of a file in the official layout one by one, with their names in a `BiLm(options)`. A
+    dataset without a place in the options is an `ElmoError`.
     """
     layout = list(_official_layout(options))
     with opened(source, "biLM weights") as file:
         _refuse_surplus(file, {dataset for _, dataset, _ in layout})
         for name, dataset, shape in layout:
-            yield name, _to_torch(dataset, read_array(file, dataset, shape))
+            yield name, _to_torch(dataset, file.read(dataset, shape))
 
 
 def softmax_in(source: FilePath, options: BiLmOptions) -> tuple[torch.Tensor, torch.Tensor] | None:
@@ -65,12 +55,12 @@ def softmax_in(source: FilePath, options: BiLmOptions) -> tuple[torch.Tensor, to
     Reads the softmax, `None` if there is none. *Shape:* weight `(words, projection_dim)` and bias `(words,)`.
     """
     with opened(source, "biLM weights") as file:
-        shapes = [file[dataset].shape for dataset in SOFTMAX if isinstance(file.get(dataset), h5py.Dataset)]
+        shapes = [shape for dataset in SOFTMAX if (shape := file.shape(dataset)) is not None]
         if not shapes:
             return None
         words = max(shape[0] if shape else 0 for shape in shapes)
-        weight = read_array(file, SOFTMAX[0], (words, options.projection_dim))
-        bias = read_array(file, SOFTMAX[1], (words,))
+        weight = file.read(SOFTMAX[0], (words, options.projection_dim))
+        bias = file.read(SOFTMAX[1], (words,))
     return torch.from_numpy(weight), torch.from_numpy(bias)
 
 
@@ -83,16 +73,19 @@ def write_weights(
     softmax: tuple[torch.Tensor, torch.Tensor] | None = None,
 ) -> None:
     """
-    Writes an official HDF5 file, which `read_weights` and `softmax_in` read, of the state dict of a
-    `BiLm(options)`. Matrices have the type `dtype`; biases stay float32: AllenNLP adds 1 to them in the
-    precision they are stored in. For errors see `write_array`.
+    Writes the state dict of a `BiLm(options)` in the official layout, which `read_weights` and `softmax_in`
+    read, with checksums. Matrices have the type `dtype`; biases stay float32: AllenNLP adds 1 to them in the
+    precision they are stored in. For errors see `stored_as`.
     """
-    with _written(path, "w") as file:
+
+    def arrays() -> Iterator[tuple[str, np.ndarray]]:
         for name, dataset, shape in _official_layout(options):
-            write_array(file, dataset, _to_tensorflow(dataset, weights[name]).reshape(shape), dtype)
+            yield dataset, _to_tensorflow(dataset, weights[name]).reshape(shape)
         if softmax is not None:
             for dataset, part in zip(SOFTMAX, softmax, strict=True):
-                write_array(file, dataset, part.detach().cpu().float().numpy(), dtype)
+                yield dataset, part.detach().cpu().float().numpy()
+
+    write_arrays(path, ((dataset, stored_as(dtype, dataset, array)) for dataset, array in arrays()))
 
 
 def initial_state_in(source: FilePath, options: BiLmOptions) -> tuple[torch.Tensor, torch.Tensor, str | None]:
@@ -103,20 +96,17 @@ def initial_state_in(source: FilePath, options: BiLmOptions) -> tuple[torch.Tens
     sizes = {"hidden": options.projection_dim, "memory": options.dim}
     with opened(source, "an LSTM state") as file:
         hidden, cell = (
-            torch.from_numpy(read_array(file, name, (options.n_layers, 2, size)))
-            for name, size in sizes.items()
+            torch.from_numpy(file.read(name, (options.n_layers, 2, size))) for name, size in sizes.items()
         )
-        digest = file.attrs.get("digest")
-    return hidden, cell, digest if isinstance(digest, str) else None
+        return hidden, cell, file.attribute("digest")
 
 
 def write_initial_state(
     path: FilePath, hidden: torch.Tensor, cell: torch.Tensor, *, attributes: dict[str, str | int]
 ) -> None:
-    with _written(path, "w") as file:
-        for name, part in (("hidden", hidden), ("memory", cell)):
-            file.create_dataset(name, data=part.detach().cpu().float().numpy())
-        file.attrs.update(attributes)
+    parts = {"hidden": hidden, "memory": cell}
+    arrays = ((name, part.detach().cpu().float().numpy()) for name, part in parts.items())
+    write_arrays(path, arrays, attributes=attributes)
 
 
 # The official layout
@@ -163,13 +153,13 @@ def _character_layout(
         yield f"{encoder}.projection.bias", "CNN_proj/b_proj", (projection_dim,)
 
 
-def _refuse_surplus(file: h5py.File, expected: set[str]) -> None:
-    for name, dataset in _datasets(file).items():
+def _refuse_surplus(file: ArrayFile, expected: set[str]) -> None:
+    for name in file.names():
         # A softmax may be in the same file.
         if name.startswith((CHARACTER_TABLE, WORD_TABLE, "CNN", "RNN")) and name not in expected:
             raise ElmoError(
-                f"dataset {name} {dataset.shape} has no place in a biLM of these options",
-                where=file.filename,
+                f"dataset {name} {file.shape(name)} has no place in a biLM of these options",
+                where=file.path,
                 remedy="do the options and the weights belong together?",
             )
 
@@ -212,121 +202,3 @@ def _to_tensorflow(dataset: str, tensor: torch.Tensor) -> np.ndarray:
 def _reordered_gates(weights: torch.Tensor) -> torch.Tensor:
     """Reorders the rows of the gates i, candidate, f, o to i, f, candidate, o; it is its own inverse."""
     return torch.cat([weights.chunk(4)[gate] for gate in (0, 2, 1, 3)])
-
-
-# Arrays
-
-
-@contextmanager
-def opened(source: FilePath, content: str) -> Iterator[h5py.File]:
-    """
-    Opens an HDF5 file. One that is damaged or cut off, another file, or a folder is an `ElmoError`, which
-    says that it should hold `content`.
-    """
-    if stat.S_ISDIR(os.stat(source).st_mode):
-        raise ElmoError(f"this is a folder, not an HDF5 file of {content}", where=source)
-    # h5py raises errors of many kinds for a damaged file.
-    what = f"not a complete HDF5 file of {content}"
-    with errors_as(ElmoError, what, where=source), h5py.File(source, "r") as file:
-        yield file
-
-
-class DatasetError(ElmoError, RuntimeError):
-    """A dataset that does not fit the options, for which PyTorch raises a `RuntimeError`."""
-
-
-class _Writing(FileIO):
-    """A file that HDF5 writes. HDF5 must not learn of a failed write, after which it ends the process."""
-
-    error: OSError | None = None
-
-    def write(self, content: Any) -> int:
-        unwritten = memoryview(content).cast("B")
-        try:
-            while unwritten:
-                unwritten = unwritten[super().write(unwritten) :]
-        except OSError as error:
-            self.error = self.error or error
-        return memoryview(content).nbytes
-
-
-@contextmanager
-def _written(path: FilePath, mode: str) -> Iterator[h5py.File]:
-    with _Writing(path, "w+" if mode == "w" else mode) as target:
-        try:
-            with h5py.File(target, mode) as file:
-                yield file
-        finally:
-            if target.error is not None:
-                raise target.error
-
-
-def read_array(file: h5py.File, dataset: str, shape: tuple[int, ...]) -> np.ndarray:
-    """
-    Reads a dataset as float32. One of another shape or kind, in another file, different from its checksum, or
-    with values above `MAX_WEIGHT` is an `ElmoError`.
-    """
-    stored = file.get(dataset)
-    # Before memory is allocated, or another file is read
-    problem = _header_problem(file, stored, shape)
-    array = np.empty(0, np.float32)
-    if not problem:
-        content = stored[...]
-        if stored.attrs.get(_CHECKSUM) not in (None, _checksum(dataset, content)):
-            problem = "is damaged, its checksum differs"
-        with np.errstate(over="ignore"):
-            array = content.astype(np.float32, copy=False)
-        if not -MAX_WEIGHT <= array.min() <= array.max() <= MAX_WEIGHT:
-            index = tuple(np.argwhere(~(np.abs(array) <= MAX_WEIGHT))[0].tolist())
-            problem = f"holds {array[index]} at {index}, and weights are finite and at most {MAX_WEIGHT:,}"
-    if problem:
-        raise DatasetError(f"dataset {dataset} {problem}", where=file.filename)
-    return array
-
-
-def _header_problem(file: h5py.File, stored: Any, shape: tuple[int, ...]) -> str:
-    if not isinstance(stored, h5py.Dataset):
-        return f"{shape} is missing"
-    if stored.shape != shape:
-        return f"has the shape {stored.shape}, but the options say {shape}"
-    if stored.external or stored.is_virtual or stored.file.filename != file.filename:
-        return "is in another file"
-    if stored.dtype.kind != "f":
-        return f"has the type {stored.dtype}, which is not floating point"
-    # Deflate packs at most 1032 bytes into one.
-    max_bytes = os.path.getsize(file.filename) * (1032 if stored.chunks else 1)
-    stored_bytes = stored.id.get_storage_size()
-    if stored_bytes == 0 or stored.nbytes > max_bytes:
-        return f"has {stored.nbytes:,} bytes by its header, and the file holds {stored_bytes:,} of them"
-    return ""
-
-
-def write_array(file: h5py.File, dataset: str, array: np.ndarray, dtype: str) -> None:
-    """Writes a matrix as `dtype`, a vector as float32; values that it cannot hold are an `ElmoError`."""
-    with np.errstate(over="ignore"):
-        stored = array.astype(dtype if array.ndim > 1 else "float32")
-    if not np.isfinite(stored).all():
-        largest = np.finfo(stored.dtype).max
-        raise ElmoError(
-            f"dataset {dataset} holds values up to {np.abs(array).max():.3g}, which {stored.dtype} cannot "
-            f"hold; its largest is {largest:.3g}"
-        )
-    file.create_dataset(dataset, data=stored)
-
-
-def add_checksums(path: FilePath) -> None:
-    with _written(path, "r+") as file:
-        for name, dataset in _datasets(file).items():
-            dataset.attrs[_CHECKSUM] = _checksum(name, dataset[...])
-
-
-def _datasets(file: h5py.File) -> dict[str, h5py.Dataset]:
-    items: dict[str, h5py.Dataset] = {}
-    file.visititems(items.__setitem__)
-    return {name: item for name, item in items.items() if isinstance(item, h5py.Dataset)}
-
-
-def _checksum(dataset: str, array: np.ndarray) -> str:
-    hashed = blake2b(f"{dataset} {array.dtype.str} {array.shape}".encode(), digest_size=16)
-    hashed.update(np.ascontiguousarray(array).data)
-    return hashed.hexdigest()

@@ -11,9 +11,10 @@ import uuid
 from functools import partial
 from unittest.mock import Mock
 
-import lmdb
 import pytest
 import torch
+
+lmdb = pytest.importorskip("lmdb")
 
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.elmo import Elmo

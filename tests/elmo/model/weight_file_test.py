@@ -2,10 +2,11 @@
 
 import json
 
-import h5py
 import numpy as np
 import pytest
 import torch
+
+h5py = pytest.importorskip("h5py")
 
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.elmo.model import BiLmOptions
