@@ -31,7 +31,8 @@ from elmo_tasks.archives.trust import (
     REMEDY,
     OfflineError,
     check_config,
-    only_registered_names,
+    offline,
+    only_known_types,
     read_config,
 )
 from elmo_tasks.common.errors import ElmoError, did_you_mean_path, nearest_name
@@ -93,12 +94,11 @@ def open_archive(
     """
     path = local_archive(archive_file)
     gpu = -1 if cuda_device == -1 else usable_gpu(cuda_device)
-    with jsonnet_errors("overrides"):
-        override_block = parse_overrides(overrides) if isinstance(overrides, str) else overrides
+    override_block = override_block_of(overrides)
     if weights_file is not None:
         weights_file = cached_path(weights_file)
     outer, real = _archives_being_opened.get(), os.path.realpath(path)
-    with archive_errors(archive_file), only_registered_names(override_block):
+    with archive_errors(archive_file), only_known_types(override_block), offline():
         if real in outer:
             raise ConfigError("the config opens the archive itself")
         token = _archives_being_opened.set((*outer, real))
@@ -136,6 +136,12 @@ def _read(
     # An archive reads whole files, also if its model was trained on a part of one, by `elmo_sample`.
     reader, validation_reader = (getattr(reader, "wrapped_reader", reader) for reader in readers)
     return Archive(model, config, reader, validation_reader, meta)
+
+
+def override_block_of(overrides: str | dict[str, Any]) -> dict[str, Any]:
+    """Returns overrides as a block; `ConfigurationError`: they are not Jsonnet."""
+    with jsonnet_errors("overrides"):
+        return parse_overrides(overrides) if isinstance(overrides, str) else overrides
 
 
 def usable_gpu(device: Device) -> int:

@@ -1,7 +1,8 @@
 """
 An archive must not run code of its maker. Its config is checked before anything is built from it: it names
-classes by their registered names alone. While it is opened, nothing is fetched: libraries find the network as
-if it were down, and take what is in their caches. Both hold unless the user trusts the archive (`TRUST`).
+classes by their registered names alone, and of AllenNLP's those that we know (`known_types`), also when
+`evaluate` builds from it. While it is opened, nothing is fetched: libraries find the network as if it were
+down, and take what is in their caches. All this holds unless the user trusts the archive (`TRUST`).
 """
 
 import json
@@ -19,6 +20,7 @@ from typing import Any, NoReturn
 from allennlp.common.registrable import Registrable
 from allennlp.models.archival import CONFIG_NAME
 
+from elmo_tasks.archives.known_types import is_known
 from elmo_tasks.common.errors import errors_as
 from elmo_tasks.common.files import read_utf8
 from elmo_tasks.common.machine import ChangeWhileUsed
@@ -39,36 +41,47 @@ _SAFE: dict[str, tuple[bool | None, ...]] = {
     "trust_remote_code": (False, None),
     "weights_only": (True,),
     **dict.fromkeys(("evalb_directory_path", "srl_eval_path", "vocab"), (None,)),
+    **dict.fromkeys(("target_pretrain_file", "override_weights_file", "bert_model_name"), (None,)),
+    "case_vocabulary": ("pretrained/english/vocab.txt", None),
 }
 """
 The safe values of arguments with which transformers runs code from others, AllenNLP's models run a scorer by
-a shell, and a module takes another vocabulary than its model's, where AllenNLP also writes a lock.
+a shell, and a module takes another vocabulary than its model's, where AllenNLP also writes a lock; and of
+those with which a known type reads a file, or asks a hub.
 """
 _OF_SPACY = ("language", "model", "tokenizer")
 """The keys of a model of spaCy, which is a package."""
 _resolve_class_name = Registrable.resolve_class_name.__func__
 _trusted: ContextVar[frozenset[str] | None] = ContextVar("names that the user trusts", default=None)
-"""The names in the overrides of the user, while an archive is opened; otherwise `None`."""
+"""The names in the overrides of the user, while something is built from an archive; otherwise `None`."""
+_opening: ContextVar[bool] = ContextVar("an archive is being opened", default=False)
 
 
 def is_opening_untrusted() -> bool:
     """Tells whether this thread is opening an archive, and the user has not set `TRUST`."""
-    return _trusted.get() is not None and not _trusts_archives()
+    return _opening.get() and not _trusts_archives()
 
 
 @contextmanager
-def only_registered_names(overrides: dict[str, Any]) -> Iterator[None]:
-    """
-    Lets AllenNLP build registered classes alone inside the block, and those that the overrides name, and
-    lets nothing use the network.
-    """
+def only_known_types(overrides: dict[str, Any]) -> Iterator[None]:
+    """Lets AllenNLP build only types that we know inside the block, and those that the overrides name."""
     names = frozenset(part for _, part in _values(overrides) if isinstance(part, str))
     token = _trusted.set(names | (_trusted.get() or frozenset()))
     try:
-        with _offline():
-            yield
+        yield
     finally:
         _trusted.reset(token)
+
+
+@contextmanager
+def offline() -> Iterator[None]:
+    """Lets nothing of this thread use the network inside the block."""
+    token = _opening.set(True)
+    try:
+        with _hosts_refused():
+            yield
+    finally:
+        _opening.reset(token)
 
 
 class OfflineError(ConnectionError):
@@ -92,7 +105,7 @@ def _refuse_hosts() -> Callable[[], None]:
     return partial(setattr, socket, "getaddrinfo", stock)
 
 
-_offline = ChangeWhileUsed(_refuse_hosts)
+_hosts_refused = ChangeWhileUsed(_refuse_hosts)
 
 
 @cache
@@ -202,9 +215,18 @@ def resolve_registered(cls: type[Registrable], name: str) -> Any:
     class by a mere string, which `check_config` cannot tell from other strings.
     """
     trusted = _trusted.get()
-    is_path = "." in name and name not in Registrable._registry[cls]
-    if trusted is not None and is_path and name not in trusted and not _trusts_archives():
-        raise _unregistered(f"a {cls.__name__}", name)
+    if trusted is not None and name not in trusted and not _trusts_archives():
+        key = f"a {cls.__name__}"
+        of_name, _ = Registrable._registry[cls].get(name, (None, None))
+        if of_name is None and "." in name:
+            raise _unregistered(key, name)
+        # Other packages are the user's.
+        if of_name and of_name.__module__.startswith("allennlp") and not is_known(cls.__name__, name):
+            raise ConfigError(
+                f"an archive may not build {name!r}, which may read or fetch what its config names",
+                key=key,
+                remedy=REMEDY,
+            )
     return _resolve_class_name(cls, name)
 
 

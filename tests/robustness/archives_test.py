@@ -15,16 +15,19 @@ from urllib.request import urlopen
 
 import pytest
 import torch
-from allennlp.common import Params
+from allennlp.commands.evaluate import evaluate_from_archive
+from allennlp.common import Params, Registrable
 from allennlp.common.checks import ConfigurationError
 from allennlp.common.params import with_overrides
+from allennlp.common.util import import_module_and_submodules
 from allennlp.data import DatasetReader
 from allennlp.models import Model
 from allennlp.models.archival import load_archive
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elmo_tasks.archives import ArchiveError
+from elmo_tasks.archives import ArchiveError, known_types
+from elmo_tasks.common.files import bundled
 from elmo_tasks.ner.reader import NerReader
 from tests.errors import mentions
 from tests.robustness.attempt import FUZZ, attempt
@@ -173,6 +176,53 @@ class ReaderOfUrl(NerReader):
     def __init__(self, **options) -> None:
         super().__init__(**options)
         urlopen("http://localhost:9/")
+
+
+@pytest.mark.parametrize(
+    ("changes", "refused"),
+    [
+        ({"model": {"type": "srl_bert", "bert_model": "evil/model"}}, "srl_bert"),
+        ({"model": {"type": "bart", "model_name": "evil/model"}}, "bart"),
+        ({"model": {"type": "t5", "model_name": "evil/model"}}, "t5"),
+        ({"model": {"type": "bias_mitigator_applicator"}}, "bias_mitigator_applicator"),
+        ({"model": {"type": "simple_seq2seq", "target_pretrain_file": "/x"}}, "target_pretrain_file"),
+        ({"dataset_reader": {"type": "vqav2", "image_dir": "/"}}, "vqav2"),
+        ({"validation_dataset_reader": {"type": "triviaqa", "base_tarball_path": "/x"}}, "triviaqa"),
+        ({"dataset_reader": {"type": "srl", "bert_model_name": "evil/model"}}, "bert_model_name"),
+        ({"dataset_reader.case_vocabulary": "/etc/passwd"}, "case_vocabulary"),
+        ({f"{EMBEDDERS}.more": TRANSFORMER | {"override_weights_file": "/x"}}, "override_weights_file"),
+        ({f"{EMBEDDERS}.more": {"type": "language_model_token_embedder"}}, "language_model_token_embedder"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_types_that_read_what_a_config_names(run, config, tmp_path, changes, refused, monkeypatch):
+    for package in ("allennlp_models", "allennlp.fairness"):
+        import_module_and_submodules(package)
+    monkeypatch.setattr("socket.socket.connect", Mock(side_effect=AssertionError))
+    archive = changed(run, tmp_path / "x", config=json.dumps(with_overrides(config, changes)))
+    assert mentions(error_of(archive), refused, "ELMO_TASKS_TRUST_ARCHIVES=1")
+
+
+def test_known_types_exist():
+    import_module_and_submodules("allennlp_models")
+    registered: dict[str, set[str]] = {}
+    for kind, names in Registrable._registry.items():
+        registered.setdefault(kind.__name__, set()).update(names)
+    assert registered.keys() >= {*known_types.ANY, *known_types.KNOWN}
+    assert all(registered[kind] >= {*names.split()} for kind, names in known_types.KNOWN.items())
+
+
+@pytest.mark.parametrize("as_name", [True, False])
+def test_evaluate_builds_known_types_alone(run, config, tmp_path, as_name, monkeypatch):
+    monkeypatch.setattr("socket.socket.connect", Mock(side_effect=AssertionError))
+    collator = "language_model" if as_name else {"type": "language_model", "model_name": "evil/model"}
+    config["data_loader"] = config["validation_data_loader"] = {"batch_size": 1, "collate_fn": collator}
+    archive = changed(run, tmp_path / "x", config=json.dumps(config))
+    data = bundled("fixtures/ner/dev.conll")
+    with pytest.raises(ConfigurationError, match=r"language_model.*ELMO_TASKS_TRUST_ARCHIVES=1"):
+        evaluate_from_archive(archive, str(data))
+    overrides = {"validation_data_loader.collate_fn": "allennlp"}
+    assert evaluate_from_archive(archive, str(data), cmd_overrides=json.dumps(overrides))
 
 
 def test_the_user_may_trust_an_archive(run, config, tmp_path, monkeypatch):
