@@ -36,7 +36,7 @@ from elmo_tasks.archives.trust import (
     read_config,
 )
 from elmo_tasks.common.errors import ElmoError, did_you_mean_path, nearest_name
-from elmo_tasks.common.files import bundled, unpack
+from elmo_tasks.common.files import bundled, read_json_object, refuse_special_files, unpack
 from elmo_tasks.common.machine import Device, chosen_device, gpu_index
 from elmo_tasks.common.strict_params import ConfigError, block_errors, jsonnet_errors
 
@@ -129,8 +129,9 @@ def _read(
         cuda_device=gpu,
     )
     _check_numbers(model)
-    meta = Meta.from_path(folder / META_NAME) if (folder / META_NAME).exists() else None
-    if meta is not None:
+    meta = None
+    if (meta_file := folder / META_NAME).exists():
+        meta = Meta(**read_json_object(meta_file, where=META_NAME))
         meta.version = repr(meta.version)[1:-1]  # without the codes of a terminal
         archival._check_version_compatibility(name, meta)
     # An archive reads whole files, also if its model was trained on a part of one, by `elmo_sample`.
@@ -159,7 +160,9 @@ def vocabulary_from_files(
     """Takes the place of AllenNLP's `Vocabulary.from_files`, also for a folder of a run, or `elmo:ner`."""
     path = archive_path(directory)
     own = Path(path, "vocabulary")
-    return _vocabulary_from_files(cls, own if own.is_dir() else path, *args, **options)
+    folder = own if own.is_dir() else path
+    refuse_special_files(Path(folder).glob("*"))
+    return _vocabulary_from_files(cls, folder, *args, **options)
 
 
 @contextmanager
@@ -214,7 +217,8 @@ def _fault(error: Exception) -> str:
     if isinstance(error, ConfigurationError):
         return error.message
     if isinstance(error, ElmoError):
-        return error.what
+        is_member = error.where and not os.path.isabs(error.where)  # otherwise of a folder that is gone
+        return f"{error.where}: {error.what}" if is_member else error.what
     first, _, rest = str(error).partition("\n")
     if isinstance(error, RuntimeError) and _WRONG_WEIGHTS.match(first):
         # PyTorch writes a line for each tensor; AllenNLP two lists of names, of which one may be empty.

@@ -22,7 +22,7 @@ from allennlp.models.archival import CONFIG_NAME
 
 from elmo_tasks.archives.known_types import is_known
 from elmo_tasks.common.errors import errors_as
-from elmo_tasks.common.files import read_utf8
+from elmo_tasks.common.files import read_utf8, refuse_special_files
 from elmo_tasks.common.machine import ChangeWhileUsed
 from elmo_tasks.common.strict_params import ConfigError
 
@@ -125,9 +125,11 @@ def _take_cached_files() -> None:
 
 def check_config(folder: Path) -> None:
     """
-    Checks that the config of an unpacked archive is plain JSON, as AllenNLP writes it; and, unless `TRUST` is
-    set, that it names nothing to build by a Python path, and lets no model hub's code run.
+    Checks that the files of an unpacked archive are such, and its config plain JSON, as AllenNLP writes it;
+    and, unless `TRUST` is set, that it names nothing to build by a Python path, and lets no model hub's code
+    run.
     """
+    refuse_special_files([*folder.glob("*"), *folder.glob("vocabulary/*")])
     if not (folder / CONFIG_NAME).exists():
         return
     config = read_config(folder)

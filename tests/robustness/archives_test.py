@@ -20,13 +20,14 @@ from allennlp.common import Params, Registrable
 from allennlp.common.checks import ConfigurationError
 from allennlp.common.params import with_overrides
 from allennlp.common.util import import_module_and_submodules
-from allennlp.data import DatasetReader
+from allennlp.data import DatasetReader, Vocabulary
 from allennlp.models import Model
 from allennlp.models.archival import load_archive
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmo_tasks.archives import ArchiveError, known_types
+from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.files import bundled
 from elmo_tasks.ner.reader import NerReader
 from tests.errors import mentions
@@ -325,6 +326,19 @@ def test_no_package_is_imported_for_a_model_of_spacy(run, config, tmp_path, read
     assert mentions(error_of(archive), "validation_dataset_reader.tokenizer", "gdown", "spaCy")
 
 
+@pytest.mark.parametrize("name", ["config.json", "meta.json", "weights.th", "best.th", "vocabulary/x.txt"])
+@pytest.mark.parametrize("as_pipe", [True, False])
+def test_special_files_of_a_run_are_not_read(run, tmp_path, name, as_pipe):
+    """A pipe waits for its writer, and /dev/zero has no end."""
+    folder = shutil.copytree(run, tmp_path / "x")
+    (folder / name).unlink(missing_ok=True)
+    os.mkfifo(folder / name) if as_pipe else (folder / name).symlink_to("/dev/zero")
+    assert f"{Path(name).name} is neither a file nor a folder" in error_of(folder)
+    if name.startswith("vocabulary"):
+        with pytest.raises(ElmoError, match="neither a file nor a folder"):
+            Vocabulary.from_files(folder)
+
+
 def test_an_archive_that_opens_itself(run, config, tmp_path):
     config["model"] = {"type": "from_archive", "archive_file": str(tmp_path / "x.tar.gz")}
     archive = changed(run, tmp_path / "x", config=json.dumps(config))
@@ -337,6 +351,7 @@ def test_an_archive_that_opens_itself(run, config, tmp_path):
         ("vocabulary/more.txt", b"a\n" * 4_000_000),
         ("vocabulary/more", b"a" * (1 << 26)),
         ("bilm.json", b'{"digest": "", "prefixes": [' + b'"", ' * 20_000 + b'""]}'),
+        ("meta.json", b'{"version": "' + b"1" * (1 << 20) + b'"}'),
         ("config.json", b"[" + b"[], " * 2_000_000 + b"[]]"),
     ],
 )
@@ -362,7 +377,9 @@ def test_null_and_the_codes_of_a_terminal(run, config, tmp_path):
     ids=str,
 )
 def test_other_files_that_are_damaged(run, tmp_path, files):
-    assert "not a whole archive" in error_of(changed(run, tmp_path / "x", **files))
+    assert re.search(
+        "not a whole archive|meta.json: not JSON", error_of(changed(run, tmp_path / "x", **files))
+    )
 
 
 @settings(max_examples=20 * FUZZ)
