@@ -30,6 +30,7 @@ from allennlp.models.archival import Archive
 from elmo_tasks.archives.trust import (
     REMEDY,
     OfflineError,
+    bounded_by,
     check_config,
     offline,
     only_known_types,
@@ -39,6 +40,8 @@ from elmo_tasks.common.errors import ElmoError, did_you_mean_path, nearest_name
 from elmo_tasks.common.files import bundled, read_json_object, refuse_special_files, unpack
 from elmo_tasks.common.machine import Device, chosen_device, gpu_index
 from elmo_tasks.common.strict_params import ConfigError, block_errors, jsonnet_errors
+from elmo_tasks.elmo.model.weight_file import FLOATS
+from elmo_tasks.elmo.token_embedder import archived_state
 
 _WRONG_WEIGHTS = re.compile(r"Error(\(s\) in)? loading state.dict for ")
 _vocabulary_from_files = Vocabulary.from_files.__func__
@@ -122,13 +125,12 @@ def _read(
     # To train, null is the same as no key.
     config = Params({key: value for key, value in content.items() if value is not None})
     readers = archival._load_dataset_readers(config.duplicate(), str(folder))
-    model = Model.load(
-        config.duplicate(),
-        serialization_dir=str(folder),
-        weights_file=weights_file or archival.get_weights_path(str(folder)),
-        cuda_device=gpu,
-    )
-    _check_numbers(model)
+    weights_file = weights_file or archival.get_weights_path(str(folder))
+    with bounded_by(Path(weights_file)):
+        model = Model.load(
+            config.duplicate(), serialization_dir=str(folder), weights_file=weights_file, cuda_device=gpu
+        )
+    _check_numbers(model, archived_state(folder, weights_file))
     meta = None
     if (meta_file := folder / META_NAME).exists():
         meta = Meta(**read_json_object(meta_file, where=META_NAME))
@@ -183,11 +185,19 @@ def extracted_archive(resolved_archive_file: str | PathLike[str], cleanup: bool 
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _check_numbers(model: Model) -> None:
-    """Refuses weights that are not finite. A buffer, such as a mask, may be infinite."""
+def _check_numbers(model: Model, stored: dict[str, Any]) -> None:
+    """
+    Refuses weights that are not finite, and those that are stored in another type than `FLOATS`. A buffer,
+    such as a mask, may be infinite.
+    """
     buffers = {name for name, _ in model.named_buffers()}
     for name, weight in model.state_dict().items():
         if isinstance(weight, torch.Tensor) and weight.is_floating_point():
+            kind = getattr(stored.get(name), "dtype", weight.dtype)
+            if kind not in FLOATS:
+                raise ConfigError(
+                    f"the weight {name} has the type {kind}, not one of {', '.join(map(str, FLOATS))}"
+                )
             wrong = weight.isnan() if name in buffers else ~weight.isfinite()
             if wrong.any():
                 index = tuple(wrong.nonzero()[0].tolist())
@@ -224,7 +234,7 @@ def _fault(error: Exception) -> str:
         # PyTorch writes a line for each tensor; AllenNLP two lists of names, of which one may be empty.
         tensors = [line.strip() for line in rest.splitlines() if not line.endswith("[]")]
         return f"the weights do not fit the model of the config: {shorten('; '.join(tensors), 400)}"
-    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+    if isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in first:
         return f"too little memory to open it ({first})"
     if isinstance(error, pickle.UnpicklingError):
         return "PyTorch did not write the weights"

@@ -10,13 +10,14 @@ import os
 import re
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, distribution, entry_points
 from pathlib import Path
 from typing import Any, NoReturn
 
+import torch
 from allennlp.common.registrable import Registrable
 from allennlp.models.archival import CONFIG_NAME
 
@@ -30,6 +31,11 @@ MAX_CONFIG = 1 << 22
 """The most bytes of the config of an archive."""
 MAX_WORDS, MAX_WORD_BYTES = 4_000_000, 1 << 26
 """The most words of a vocabulary, and their bytes, unless the user trusts it. GloVe has 2.2 million."""
+MAX_MORE_NUMBERS, _NUMBERS_OF_A_TENSOR = 1 << 26, 1 << 12
+"""
+The most numbers that a config may make in addition to one for each byte of the weights, as much as four times
+what they hold; and those that a tensor counts, however small.
+"""
 TRUST = "ELMO_TASKS_TRUST_ARCHIVES"
 """
 The environment variable that, if it is 1, lets the config of an archive name any Python object, and things to
@@ -37,7 +43,7 @@ fetch.
 """
 _STRING_OR_LAST_COMMA = re.compile(r'("(?:[^"\\]|\\.)*"?)|,(?=\s*[}\]])')
 _DOTTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+")
-_SAFE: dict[str, tuple[bool | None, ...]] = {
+_SAFE: dict[str, tuple[bool | str | None, ...]] = {
     "trust_remote_code": (False, None),
     "weights_only": (True,),
     **dict.fromkeys(("evalb_directory_path", "srl_eval_path", "vocab"), (None,)),
@@ -54,6 +60,7 @@ _OF_SPACY = ("language", "model", "tokenizer")
 _resolve_class_name = Registrable.resolve_class_name.__func__
 _trusted: ContextVar[frozenset[str] | None] = ContextVar("names that the user trusts", default=None)
 """The names in the overrides of the user, while something is built from an archive; otherwise `None`."""
+_numbers_left: ContextVar[list[int]] = ContextVar("how many numbers a model may still make")
 _opening: ContextVar[bool] = ContextVar("an archive is being opened", default=False)
 
 
@@ -82,6 +89,42 @@ def offline() -> Iterator[None]:
             yield
     finally:
         _opening.reset(token)
+
+
+def _count_numbers() -> Callable[[], None]:
+    """Has every module tell of its tensors before it fills them with numbers."""
+
+    def count(module: torch.nn.Module, name: str, tensor: torch.Tensor | None) -> None:
+        if tensor is None or (left := _numbers_left.get(None)) is None:
+            return
+        left[0] -= tensor.numel() + _NUMBERS_OF_A_TENSOR
+        if left[0] < 0:
+            raise ConfigError(
+                f"the config makes a model that is larger than the weights of the archive: {name} of a "
+                f"{type(module).__name__} has the shape {[*tensor.shape]}",
+                remedy=REMEDY,
+            )
+
+    hooks = torch.nn.modules.module
+    undo = ExitStack()
+    undo.callback(hooks.register_module_parameter_registration_hook(count).remove)
+    undo.callback(hooks.register_module_buffer_registration_hook(count).remove)
+    return undo.close
+
+
+_numbers_counted = ChangeWhileUsed(_count_numbers)
+
+
+@contextmanager
+def bounded_by(weights_file: Path) -> Iterator[None]:
+    """Bounds the model that is made inside the block by the size of its weights, unless `TRUST` is set."""
+    size = weights_file.stat().st_size if weights_file.exists() else 0
+    token = _numbers_left.set([size + MAX_MORE_NUMBERS])
+    try:
+        with nullcontext() if _trusts_archives() else _numbers_counted():
+            yield
+    finally:
+        _numbers_left.reset(token)
 
 
 class OfflineError(ConnectionError):
@@ -170,7 +213,7 @@ def _check_value(path: tuple[str, ...], value: object) -> None:
     key = ".".join(path)
     if isinstance(value, str) and "://" in value:
         _take_cached_files()
-    if path[-1] in _SAFE and not any(value is safe for safe in _SAFE[path[-1]]):
+    if path[-1] in _SAFE and not any(value == safe and type(value) is type(safe) for safe in _SAFE[path[-1]]):
         raise ConfigError(f"an archive may not set it to {value!r}", key=key, remedy=REMEDY)
     if isinstance(value, str) and len(path) > 1:
         if _is_device(value):

@@ -4,6 +4,7 @@ import copy
 import json
 import os
 import re
+import resource
 import shutil
 import socket
 import sys
@@ -378,7 +379,8 @@ def test_null_and_the_codes_of_a_terminal(run, config, tmp_path):
 )
 def test_other_files_that_are_damaged(run, tmp_path, files):
     assert re.search(
-        "not a whole archive|meta.json: not JSON", error_of(changed(run, tmp_path / "x", **files))
+        "not a whole archive|PyTorch did not write|meta.json: not JSON",
+        error_of(changed(run, tmp_path / "x", **files)),
     )
 
 
@@ -420,3 +422,34 @@ def test_weights_that_are_no_numbers(run, tmp_path, value, position):
     torch.save(weights, tmp_path / "weights")
     archive = changed(run, tmp_path / "x", weights=(tmp_path / "weights").read_bytes())
     assert name in error_of(archive)
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.bool, torch.float8_e4m3fn, torch.complex64], ids=str)
+def test_weights_of_another_type(run, tmp_path, dtype):
+    """PyTorch copies them into floats."""
+    weights = torch.load(run / "best.th")
+    name = next(name for name, weight in weights.items() if weight.is_floating_point())
+    weights[name] = weights[name].to(dtype)
+    torch.save(weights, tmp_path / "weights")
+    archive = changed(run, tmp_path / "x", weights=(tmp_path / "weights").read_bytes())
+    assert mentions(error_of(archive), name, str(dtype))
+
+
+def test_weights_of_an_old_pytorch(run, tmp_path):
+    weights = torch.load(run / "best.th")
+    halves = {
+        name: weight.half() if weight.is_floating_point() else weight for name, weight in weights.items()
+    }
+    torch.save(halves, tmp_path / "weights", _use_new_zipfile_serialization=False)
+    archive = changed(run, tmp_path / "x", weights=(tmp_path / "weights").read_bytes())
+    state = load_archive(archive).model.state_dict()
+    assert all(torch.equal(state[name], weight.to(state[name])) for name, weight in halves.items())
+
+
+def test_a_config_larger_than_its_weights(run, config, tmp_path):
+    """The weights are counted before they are filled."""
+    config["model"]["hidden_sizes"] = [12_000, 4]
+    archive = changed(run, tmp_path / "x", config=json.dumps(config))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert mentions(error_of(archive), "larger than the weights", "ELMO_TASKS_TRUST_ARCHIVES=1")
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000

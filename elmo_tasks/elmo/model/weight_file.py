@@ -44,6 +44,8 @@ SOFTMAX = ("softmax/W", "softmax/b")
 """The language model's output layer, by bilm-tf's names; bilm-tf's own dumps leave it out."""
 MAX_WEIGHT = 1_000_000
 """The largest weight of a biLM whose vectors are finite; a flipped bit in an exponent turns 0.1 into 1e37."""
+FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+"""The types of weights in files of PyTorch. It copies whole and complex numbers into floats silently."""
 _CHECKSUM = "blake2b"
 _FORGET_BIAS = 1.0
 
