@@ -30,14 +30,18 @@ from allennlp.models.archival import Archive
 from elmo_tasks.archives.trust import (
     REMEDY,
     OfflineError,
+    bounded_by,
     check_config,
-    only_registered_names,
+    offline,
+    only_known_types,
     read_config,
 )
 from elmo_tasks.common.errors import ElmoError, did_you_mean_path, nearest_name
-from elmo_tasks.common.files import bundled, unpack
+from elmo_tasks.common.files import bundled, read_json_object, refuse_special_files, unpack
 from elmo_tasks.common.machine import Device, chosen_device, gpu_index
 from elmo_tasks.common.strict_params import ConfigError, block_errors, jsonnet_errors
+from elmo_tasks.elmo.model.weight_file import FLOATS
+from elmo_tasks.elmo.token_embedder import archived_state
 
 _WRONG_WEIGHTS = re.compile(r"Error(\(s\) in)? loading state.dict for ")
 _vocabulary_from_files = Vocabulary.from_files.__func__
@@ -93,12 +97,11 @@ def open_archive(
     """
     path = local_archive(archive_file)
     gpu = -1 if cuda_device == -1 else usable_gpu(cuda_device)
-    with jsonnet_errors("overrides"):
-        override_block = parse_overrides(overrides) if isinstance(overrides, str) else overrides
+    override_block = override_block_of(overrides)
     if weights_file is not None:
         weights_file = cached_path(weights_file)
     outer, real = _archives_being_opened.get(), os.path.realpath(path)
-    with archive_errors(archive_file), only_registered_names(override_block):
+    with archive_errors(archive_file), only_known_types(override_block), offline():
         if real in outer:
             raise ConfigError("the config opens the archive itself")
         token = _archives_being_opened.set((*outer, real))
@@ -122,20 +125,26 @@ def _read(
     # To train, null is the same as no key.
     config = Params({key: value for key, value in content.items() if value is not None})
     readers = archival._load_dataset_readers(config.duplicate(), str(folder))
-    model = Model.load(
-        config.duplicate(),
-        serialization_dir=str(folder),
-        weights_file=weights_file or archival.get_weights_path(str(folder)),
-        cuda_device=gpu,
-    )
-    _check_numbers(model)
-    meta = Meta.from_path(folder / META_NAME) if (folder / META_NAME).exists() else None
-    if meta is not None:
+    weights_file = weights_file or archival.get_weights_path(str(folder))
+    with bounded_by(Path(weights_file)):
+        model = Model.load(
+            config.duplicate(), serialization_dir=str(folder), weights_file=weights_file, cuda_device=gpu
+        )
+    _check_numbers(model, archived_state(folder, weights_file))
+    meta = None
+    if (meta_file := folder / META_NAME).exists():
+        meta = Meta(**read_json_object(meta_file, where=META_NAME))
         meta.version = repr(meta.version)[1:-1]  # without the codes of a terminal
         archival._check_version_compatibility(name, meta)
     # An archive reads whole files, also if its model was trained on a part of one, by `elmo_sample`.
     reader, validation_reader = (getattr(reader, "wrapped_reader", reader) for reader in readers)
     return Archive(model, config, reader, validation_reader, meta)
+
+
+def override_block_of(overrides: str | dict[str, Any]) -> dict[str, Any]:
+    """Returns overrides as a block; `ConfigurationError`: they are not Jsonnet."""
+    with jsonnet_errors("overrides"):
+        return parse_overrides(overrides) if isinstance(overrides, str) else overrides
 
 
 def usable_gpu(device: Device) -> int:
@@ -153,7 +162,9 @@ def vocabulary_from_files(
     """Takes the place of AllenNLP's `Vocabulary.from_files`, also for a folder of a run, or `elmo:ner`."""
     path = archive_path(directory)
     own = Path(path, "vocabulary")
-    return _vocabulary_from_files(cls, own if own.is_dir() else path, *args, **options)
+    folder = own if own.is_dir() else path
+    refuse_special_files(Path(folder).glob("*"))
+    return _vocabulary_from_files(cls, folder, *args, **options)
 
 
 @contextmanager
@@ -174,11 +185,19 @@ def extracted_archive(resolved_archive_file: str | PathLike[str], cleanup: bool 
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _check_numbers(model: Model) -> None:
-    """Refuses weights that are not finite. A buffer, such as a mask, may be infinite."""
+def _check_numbers(model: Model, stored: dict[str, Any]) -> None:
+    """
+    Refuses weights that are not finite, and those that are stored in another type than `FLOATS`. A buffer,
+    such as a mask, may be infinite.
+    """
     buffers = {name for name, _ in model.named_buffers()}
     for name, weight in model.state_dict().items():
         if isinstance(weight, torch.Tensor) and weight.is_floating_point():
+            kind = getattr(stored.get(name), "dtype", weight.dtype)
+            if kind not in FLOATS:
+                raise ConfigError(
+                    f"the weight {name} has the type {kind}, not one of {', '.join(map(str, FLOATS))}"
+                )
             wrong = weight.isnan() if name in buffers else ~weight.isfinite()
             if wrong.any():
                 index = tuple(wrong.nonzero()[0].tolist())
@@ -208,13 +227,14 @@ def _fault(error: Exception) -> str:
     if isinstance(error, ConfigurationError):
         return error.message
     if isinstance(error, ElmoError):
-        return error.what
+        is_member = error.where and not os.path.isabs(error.where)  # otherwise of a folder that is gone
+        return f"{error.where}: {error.what}" if is_member else error.what
     first, _, rest = str(error).partition("\n")
     if isinstance(error, RuntimeError) and _WRONG_WEIGHTS.match(first):
         # PyTorch writes a line for each tensor; AllenNLP two lists of names, of which one may be empty.
         tensors = [line.strip() for line in rest.splitlines() if not line.endswith("[]")]
         return f"the weights do not fit the model of the config: {shorten('; '.join(tensors), 400)}"
-    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+    if isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in first:
         return f"too little memory to open it ({first})"
     if isinstance(error, pickle.UnpicklingError):
         return "PyTorch did not write the weights"

@@ -1,7 +1,8 @@
 """
 An archive must not run code of its maker. Its config is checked before anything is built from it: it names
-classes by their registered names alone. While it is opened, nothing is fetched: libraries find the network as
-if it were down, and take what is in their caches. Both hold unless the user trusts the archive (`TRUST`).
+classes by their registered names alone, and of AllenNLP's those that we know (`known_types`), also when
+`evaluate` builds from it. While it is opened, nothing is fetched: libraries find the network as if it were
+down, and take what is in their caches. All this holds unless the user trusts the archive (`TRUST`).
 """
 
 import json
@@ -9,18 +10,20 @@ import os
 import re
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, distribution, entry_points
 from pathlib import Path
 from typing import Any, NoReturn
 
+import torch
 from allennlp.common.registrable import Registrable
 from allennlp.models.archival import CONFIG_NAME
 
+from elmo_tasks.archives.known_types import is_known
 from elmo_tasks.common.errors import errors_as
-from elmo_tasks.common.files import read_utf8
+from elmo_tasks.common.files import read_utf8, refuse_special_files
 from elmo_tasks.common.machine import ChangeWhileUsed
 from elmo_tasks.common.strict_params import ConfigError
 
@@ -28,6 +31,11 @@ MAX_CONFIG = 1 << 22
 """The most bytes of the config of an archive."""
 MAX_WORDS, MAX_WORD_BYTES = 4_000_000, 1 << 26
 """The most words of a vocabulary, and their bytes, unless the user trusts it. GloVe has 2.2 million."""
+MAX_MORE_NUMBERS, _NUMBERS_OF_A_TENSOR = 1 << 26, 1 << 12
+"""
+The most numbers that a config may make in addition to one for each byte of the weights, as much as four times
+what they hold; and those that a tensor counts, however small.
+"""
 TRUST = "ELMO_TASKS_TRUST_ARCHIVES"
 """
 The environment variable that, if it is 1, lets the config of an archive name any Python object, and things to
@@ -35,40 +43,88 @@ fetch.
 """
 _STRING_OR_LAST_COMMA = re.compile(r'("(?:[^"\\]|\\.)*"?)|,(?=\s*[}\]])')
 _DOTTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+")
-_SAFE: dict[str, tuple[bool | None, ...]] = {
+_SAFE: dict[str, tuple[bool | str | None, ...]] = {
     "trust_remote_code": (False, None),
     "weights_only": (True,),
     **dict.fromkeys(("evalb_directory_path", "srl_eval_path", "vocab"), (None,)),
+    **dict.fromkeys(("target_pretrain_file", "override_weights_file", "bert_model_name"), (None,)),
+    "case_vocabulary": ("pretrained/english/vocab.txt", None),
 }
 """
 The safe values of arguments with which transformers runs code from others, AllenNLP's models run a scorer by
-a shell, and a module takes another vocabulary than its model's, where AllenNLP also writes a lock.
+a shell, and a module takes another vocabulary than its model's, where AllenNLP also writes a lock; and of
+those with which a known type reads a file, or asks a hub.
 """
 _OF_SPACY = ("language", "model", "tokenizer")
 """The keys of a model of spaCy, which is a package."""
 _resolve_class_name = Registrable.resolve_class_name.__func__
 _trusted: ContextVar[frozenset[str] | None] = ContextVar("names that the user trusts", default=None)
-"""The names in the overrides of the user, while an archive is opened; otherwise `None`."""
+"""The names in the overrides of the user, while something is built from an archive; otherwise `None`."""
+_numbers_left: ContextVar[list[int]] = ContextVar("how many numbers a model may still make")
+_opening: ContextVar[bool] = ContextVar("an archive is being opened", default=False)
 
 
 def is_opening_untrusted() -> bool:
     """Tells whether this thread is opening an archive, and the user has not set `TRUST`."""
-    return _trusted.get() is not None and not _trusts_archives()
+    return _opening.get() and not _trusts_archives()
 
 
 @contextmanager
-def only_registered_names(overrides: dict[str, Any]) -> Iterator[None]:
-    """
-    Lets AllenNLP build registered classes alone inside the block, and those that the overrides name, and
-    lets nothing use the network.
-    """
+def only_known_types(overrides: dict[str, Any]) -> Iterator[None]:
+    """Lets AllenNLP build only types that we know inside the block, and those that the overrides name."""
     names = frozenset(part for _, part in _values(overrides) if isinstance(part, str))
     token = _trusted.set(names | (_trusted.get() or frozenset()))
     try:
-        with _offline():
-            yield
+        yield
     finally:
         _trusted.reset(token)
+
+
+@contextmanager
+def offline() -> Iterator[None]:
+    """Lets nothing of this thread use the network inside the block."""
+    token = _opening.set(True)
+    try:
+        with _hosts_refused():
+            yield
+    finally:
+        _opening.reset(token)
+
+
+def _count_numbers() -> Callable[[], None]:
+    """Has every module tell of its tensors before it fills them with numbers."""
+
+    def count(module: torch.nn.Module, name: str, tensor: torch.Tensor | None) -> None:
+        if tensor is None or (left := _numbers_left.get(None)) is None:
+            return
+        left[0] -= tensor.numel() + _NUMBERS_OF_A_TENSOR
+        if left[0] < 0:
+            raise ConfigError(
+                f"the config makes a model that is larger than the weights of the archive: {name} of a "
+                f"{type(module).__name__} has the shape {[*tensor.shape]}",
+                remedy=REMEDY,
+            )
+
+    hooks = torch.nn.modules.module
+    undo = ExitStack()
+    undo.callback(hooks.register_module_parameter_registration_hook(count).remove)
+    undo.callback(hooks.register_module_buffer_registration_hook(count).remove)
+    return undo.close
+
+
+_numbers_counted = ChangeWhileUsed(_count_numbers)
+
+
+@contextmanager
+def bounded_by(weights_file: Path) -> Iterator[None]:
+    """Bounds the model that is made inside the block by the size of its weights, unless `TRUST` is set."""
+    size = weights_file.stat().st_size if weights_file.exists() else 0
+    token = _numbers_left.set([size + MAX_MORE_NUMBERS])
+    try:
+        with nullcontext() if _trusts_archives() else _numbers_counted():
+            yield
+    finally:
+        _numbers_left.reset(token)
 
 
 class OfflineError(ConnectionError):
@@ -92,7 +148,7 @@ def _refuse_hosts() -> Callable[[], None]:
     return partial(setattr, socket, "getaddrinfo", stock)
 
 
-_offline = ChangeWhileUsed(_refuse_hosts)
+_hosts_refused = ChangeWhileUsed(_refuse_hosts)
 
 
 @cache
@@ -112,9 +168,11 @@ def _take_cached_files() -> None:
 
 def check_config(folder: Path) -> None:
     """
-    Checks that the config of an unpacked archive is plain JSON, as AllenNLP writes it; and, unless `TRUST` is
-    set, that it names nothing to build by a Python path, and lets no model hub's code run.
+    Checks that the files of an unpacked archive are such, and its config plain JSON, as AllenNLP writes it;
+    and, unless `TRUST` is set, that it names nothing to build by a Python path, and lets no model hub's code
+    run.
     """
+    refuse_special_files([*folder.glob("*"), *folder.glob("vocabulary/*")])
     if not (folder / CONFIG_NAME).exists():
         return
     config = read_config(folder)
@@ -155,7 +213,7 @@ def _check_value(path: tuple[str, ...], value: object) -> None:
     key = ".".join(path)
     if isinstance(value, str) and "://" in value:
         _take_cached_files()
-    if path[-1] in _SAFE and not any(value is safe for safe in _SAFE[path[-1]]):
+    if path[-1] in _SAFE and not any(value == safe and type(value) is type(safe) for safe in _SAFE[path[-1]]):
         raise ConfigError(f"an archive may not set it to {value!r}", key=key, remedy=REMEDY)
     if isinstance(value, str) and len(path) > 1:
         if _is_device(value):
@@ -202,9 +260,18 @@ def resolve_registered(cls: type[Registrable], name: str) -> Any:
     class by a mere string, which `check_config` cannot tell from other strings.
     """
     trusted = _trusted.get()
-    is_path = "." in name and name not in Registrable._registry[cls]
-    if trusted is not None and is_path and name not in trusted and not _trusts_archives():
-        raise _unregistered(f"a {cls.__name__}", name)
+    if trusted is not None and name not in trusted and not _trusts_archives():
+        key = f"a {cls.__name__}"
+        of_name, _ = Registrable._registry[cls].get(name, (None, None))
+        if of_name is None and "." in name:
+            raise _unregistered(key, name)
+        # Other packages are the user's.
+        if of_name and of_name.__module__.startswith("allennlp") and not is_known(cls.__name__, name):
+            raise ConfigError(
+                f"an archive may not build {name!r}, which may read or fetch what its config names",
+                key=key,
+                remedy=REMEDY,
+            )
     return _resolve_class_name(cls, name)
 
 

@@ -106,11 +106,11 @@ def _stranger(folder: Path, *, with_run: bool) -> str | None:
     if not folder.is_dir():
         return "a file"
     names = set(os.listdir(folder))
-    if MARK in names and not stat.S_ISREG(os.lstat(folder / MARK).st_mode):
+    if MARK not in names:
+        return min(names, default=None)
+    if not stat.S_ISREG(os.lstat(folder / MARK).st_mode):
         return MARK
-    if MARK in names and with_run:
-        return None
-    return min(names - {MARK, WORK}, default=None)
+    return None if with_run else min(names - {MARK, WORK}, default=None)
 
 
 @contextmanager

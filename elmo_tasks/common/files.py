@@ -90,6 +90,16 @@ def is_archive(file: Path) -> bool:
         return False
 
 
+def refuse_special_files(files: Iterable[Path]) -> None:
+    """
+    Raises `ElmoError` for a pipe, a device, or a link to one among the files: reading it may wait or never
+    end. Files that do not exist, and folders, are left to those that read them.
+    """
+    for file in files:
+        if file.exists() and not (file.is_file() or file.is_dir()):
+            raise ElmoError(f"{file.name} is neither a file nor a folder", where=file.parent)
+
+
 def read_utf8(path: FilePath, *, max_bytes: int, where: str | None = None) -> str:
     """
     Reads a whole file. `where` names it in errors, by default `path`: `ElmoError` for more than `max_bytes`

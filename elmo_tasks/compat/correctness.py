@@ -43,9 +43,19 @@ from allennlp.training.scheduler import Scheduler
 from torch.nn import Module
 
 from elmo_tasks.archives import open_archive
-from elmo_tasks.archives.opening import extracted_archive, usable_gpu, vocabulary_from_files
+from elmo_tasks.archives.opening import (
+    extracted_archive,
+    override_block_of,
+    usable_gpu,
+    vocabulary_from_files,
+)
 from elmo_tasks.archives.slim import read_whole_state
-from elmo_tasks.archives.trust import is_opening_untrusted, refuse_to_fetch, resolve_registered
+from elmo_tasks.archives.trust import (
+    is_opening_untrusted,
+    only_known_types,
+    refuse_to_fetch,
+    resolve_registered,
+)
 from elmo_tasks.common.errors import did_you_mean
 from elmo_tasks.common.files import refuse_inputs_as_outputs
 from elmo_tasks.common.strict_params import ConfigError, block_errors
@@ -414,7 +424,8 @@ def _evaluate_from_archive(
     call = inspect.signature(stock).bind(*args, **options)
     call.apply_defaults()
     _check_data_and_outputs(call.arguments)
-    return stock(*args, **options)
+    with only_known_types(override_block_of(call.arguments["cmd_overrides"])):
+        return stock(*args, **options)
 
 
 def _evaluate(

@@ -116,7 +116,7 @@ class CorefPredictor(TextPredictor):
             for paragraph in paragraphs
             for sentence in sentence_rules().analyze(paragraph).sents
         ]
-        return CorefDocument.of(sentences, id=json_dict.get("doc_key", ""), words=words)
+        return CorefDocument.of(sentences, id=str(json_dict.get("doc_key", "")), words=words)
 
     def _paragraphs(self, text: str) -> tuple[Words, list[list[str]]]:
         paragraphs = [(match.start(), self._tokenize(match[0])) for match in _PARAGRAPH.finditer(text)]

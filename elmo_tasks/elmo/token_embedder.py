@@ -6,6 +6,7 @@ whose ids need no vocabulary; and the biLM of an archived model, which is built 
 from pathlib import Path
 from typing import Any, ClassVar, Optional, Union
 from weakref import WeakSet
+from zipfile import is_zipfile
 
 import numpy as np
 import torch
@@ -32,10 +33,9 @@ ARCHIVED_WEIGHTS = _WEIGHTS_NAME
 
 
 def archived_state(folder: FilePath, weights_file: FilePath | None = None) -> dict[str, Any]:
-    """Maps the state dict that `Model._load` will read, without reading it."""
-    return torch.load(
-        weights_file or Path(folder) / _DEFAULT_WEIGHTS, map_location="cpu", mmap=True, weights_only=True
-    )
+    """Maps the state dict that `Model._load` will read, without reading it; one of PyTorch 1.5 is read."""
+    file = weights_file or Path(folder) / _DEFAULT_WEIGHTS
+    return torch.load(file, map_location="cpu", mmap=is_zipfile(file), weights_only=True)
 
 
 def archived_block(folder: FilePath, path: str) -> dict[str, Any] | None:

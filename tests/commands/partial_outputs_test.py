@@ -44,6 +44,15 @@ def test_what_a_killed_process_left_is_removed(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_a_folder_without_a_mark_is_the_users(tmp_path):
+    mine = tmp_path / "out.partial" / WORK / "thesis"
+    mine.parent.mkdir(parents=True)
+    mine.touch()
+    with pytest.raises(ConfigurationError, match=f"found {WORK}"), partial_folder(tmp_path / "out"):
+        pass
+    assert mine.exists()
+
+
 def test_links_are_replaced_and_files_of_a_user_stay(tmp_path):
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis/text").write_text("mine")

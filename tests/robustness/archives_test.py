@@ -4,6 +4,7 @@ import copy
 import json
 import os
 import re
+import resource
 import shutil
 import socket
 import sys
@@ -15,16 +16,20 @@ from urllib.request import urlopen
 
 import pytest
 import torch
-from allennlp.common import Params
+from allennlp.commands.evaluate import evaluate_from_archive
+from allennlp.common import Params, Registrable
 from allennlp.common.checks import ConfigurationError
 from allennlp.common.params import with_overrides
-from allennlp.data import DatasetReader
+from allennlp.common.util import import_module_and_submodules
+from allennlp.data import DatasetReader, Vocabulary
 from allennlp.models import Model
 from allennlp.models.archival import load_archive
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elmo_tasks.archives import ArchiveError
+from elmo_tasks.archives import ArchiveError, known_types
+from elmo_tasks.common.errors import ElmoError
+from elmo_tasks.common.files import bundled
 from elmo_tasks.ner.reader import NerReader
 from tests.errors import mentions
 from tests.robustness.attempt import FUZZ, attempt
@@ -175,6 +180,53 @@ class ReaderOfUrl(NerReader):
         urlopen("http://localhost:9/")
 
 
+@pytest.mark.parametrize(
+    ("changes", "refused"),
+    [
+        ({"model": {"type": "srl_bert", "bert_model": "evil/model"}}, "srl_bert"),
+        ({"model": {"type": "bart", "model_name": "evil/model"}}, "bart"),
+        ({"model": {"type": "t5", "model_name": "evil/model"}}, "t5"),
+        ({"model": {"type": "bias_mitigator_applicator"}}, "bias_mitigator_applicator"),
+        ({"model": {"type": "simple_seq2seq", "target_pretrain_file": "/x"}}, "target_pretrain_file"),
+        ({"dataset_reader": {"type": "vqav2", "image_dir": "/"}}, "vqav2"),
+        ({"validation_dataset_reader": {"type": "triviaqa", "base_tarball_path": "/x"}}, "triviaqa"),
+        ({"dataset_reader": {"type": "srl", "bert_model_name": "evil/model"}}, "bert_model_name"),
+        ({"dataset_reader.case_vocabulary": "/etc/passwd"}, "case_vocabulary"),
+        ({f"{EMBEDDERS}.more": TRANSFORMER | {"override_weights_file": "/x"}}, "override_weights_file"),
+        ({f"{EMBEDDERS}.more": {"type": "language_model_token_embedder"}}, "language_model_token_embedder"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_types_that_read_what_a_config_names(run, config, tmp_path, changes, refused, monkeypatch):
+    for package in ("allennlp_models", "allennlp.fairness"):
+        import_module_and_submodules(package)
+    monkeypatch.setattr("socket.socket.connect", Mock(side_effect=AssertionError))
+    archive = changed(run, tmp_path / "x", config=json.dumps(with_overrides(config, changes)))
+    assert mentions(error_of(archive), refused, "ELMO_TASKS_TRUST_ARCHIVES=1")
+
+
+def test_known_types_exist():
+    import_module_and_submodules("allennlp_models")
+    registered: dict[str, set[str]] = {}
+    for kind, names in Registrable._registry.items():
+        registered.setdefault(kind.__name__, set()).update(names)
+    assert registered.keys() >= {*known_types.ANY, *known_types.KNOWN}
+    assert all(registered[kind] >= {*names.split()} for kind, names in known_types.KNOWN.items())
+
+
+@pytest.mark.parametrize("as_name", [True, False])
+def test_evaluate_builds_known_types_alone(run, config, tmp_path, as_name, monkeypatch):
+    monkeypatch.setattr("socket.socket.connect", Mock(side_effect=AssertionError))
+    collator = "language_model" if as_name else {"type": "language_model", "model_name": "evil/model"}
+    config["data_loader"] = config["validation_data_loader"] = {"batch_size": 1, "collate_fn": collator}
+    archive = changed(run, tmp_path / "x", config=json.dumps(config))
+    data = bundled("fixtures/ner/dev.conll")
+    with pytest.raises(ConfigurationError, match=r"language_model.*ELMO_TASKS_TRUST_ARCHIVES=1"):
+        evaluate_from_archive(archive, str(data))
+    overrides = {"validation_data_loader.collate_fn": "allennlp"}
+    assert evaluate_from_archive(archive, str(data), cmd_overrides=json.dumps(overrides))
+
+
 def test_the_user_may_trust_an_archive(run, config, tmp_path, monkeypatch):
     config["dataset_reader"]["type"] = OWN
     archive = changed(run, tmp_path / "x", config=json.dumps(config))
@@ -275,6 +327,19 @@ def test_no_package_is_imported_for_a_model_of_spacy(run, config, tmp_path, read
     assert mentions(error_of(archive), "validation_dataset_reader.tokenizer", "gdown", "spaCy")
 
 
+@pytest.mark.parametrize("name", ["config.json", "meta.json", "weights.th", "best.th", "vocabulary/x.txt"])
+@pytest.mark.parametrize("as_pipe", [True, False])
+def test_special_files_of_a_run_are_not_read(run, tmp_path, name, as_pipe):
+    """A pipe waits for its writer, and /dev/zero has no end."""
+    folder = shutil.copytree(run, tmp_path / "x")
+    (folder / name).unlink(missing_ok=True)
+    os.mkfifo(folder / name) if as_pipe else (folder / name).symlink_to("/dev/zero")
+    assert f"{Path(name).name} is neither a file nor a folder" in error_of(folder)
+    if name.startswith("vocabulary"):
+        with pytest.raises(ElmoError, match="neither a file nor a folder"):
+            Vocabulary.from_files(folder)
+
+
 def test_an_archive_that_opens_itself(run, config, tmp_path):
     config["model"] = {"type": "from_archive", "archive_file": str(tmp_path / "x.tar.gz")}
     archive = changed(run, tmp_path / "x", config=json.dumps(config))
@@ -287,6 +352,7 @@ def test_an_archive_that_opens_itself(run, config, tmp_path):
         ("vocabulary/more.txt", b"a\n" * 4_000_000),
         ("vocabulary/more", b"a" * (1 << 26)),
         ("bilm.json", b'{"digest": "", "prefixes": [' + b'"", ' * 20_000 + b'""]}'),
+        ("meta.json", b'{"version": "' + b"1" * (1 << 20) + b'"}'),
         ("config.json", b"[" + b"[], " * 2_000_000 + b"[]]"),
     ],
 )
@@ -312,7 +378,10 @@ def test_null_and_the_codes_of_a_terminal(run, config, tmp_path):
     ids=str,
 )
 def test_other_files_that_are_damaged(run, tmp_path, files):
-    assert "not a whole archive" in error_of(changed(run, tmp_path / "x", **files))
+    assert re.search(
+        "not a whole archive|PyTorch did not write|meta.json: not JSON",
+        error_of(changed(run, tmp_path / "x", **files)),
+    )
 
 
 @settings(max_examples=20 * FUZZ)
@@ -353,3 +422,34 @@ def test_weights_that_are_no_numbers(run, tmp_path, value, position):
     torch.save(weights, tmp_path / "weights")
     archive = changed(run, tmp_path / "x", weights=(tmp_path / "weights").read_bytes())
     assert name in error_of(archive)
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.bool, torch.float8_e4m3fn, torch.complex64], ids=str)
+def test_weights_of_another_type(run, tmp_path, dtype):
+    """PyTorch copies them into floats."""
+    weights = torch.load(run / "best.th")
+    name = next(name for name, weight in weights.items() if weight.is_floating_point())
+    weights[name] = weights[name].to(dtype)
+    torch.save(weights, tmp_path / "weights")
+    archive = changed(run, tmp_path / "x", weights=(tmp_path / "weights").read_bytes())
+    assert mentions(error_of(archive), name, str(dtype))
+
+
+def test_weights_of_an_old_pytorch(run, tmp_path):
+    weights = torch.load(run / "best.th")
+    halves = {
+        name: weight.half() if weight.is_floating_point() else weight for name, weight in weights.items()
+    }
+    torch.save(halves, tmp_path / "weights", _use_new_zipfile_serialization=False)
+    archive = changed(run, tmp_path / "x", weights=(tmp_path / "weights").read_bytes())
+    state = load_archive(archive).model.state_dict()
+    assert all(torch.equal(state[name], weight.to(state[name])) for name, weight in halves.items())
+
+
+def test_a_config_larger_than_its_weights(run, config, tmp_path):
+    """The weights are counted before they are filled."""
+    config["model"]["hidden_sizes"] = [12_000, 4]
+    archive = changed(run, tmp_path / "x", config=json.dumps(config))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert mentions(error_of(archive), "larger than the weights", "ELMO_TASKS_TRUST_ARCHIVES=1")
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000

@@ -8,7 +8,7 @@ from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader
 from allennlp.predictors import Predictor
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch import nn
 
@@ -54,6 +54,7 @@ def predictor(request):
 
 @settings(max_examples=40 * FUZZ)
 @given(content=st.dictionaries(st.sampled_from(FIELDS), USUAL | VALUES, min_size=1, max_size=6))
+@example(content={"document": "Ana left.", "doc_key": 5})
 def test_any_content(predictor, content):
     _, message = attempt(
         predictor.example, predictor.load_line(json.dumps(content)), error=ConfigurationError

@@ -64,6 +64,16 @@ LAYOUTS = {
     "evaluation/wsd_dev.jsonl": lambda path: list(read_senses(path)),
     "evaluation/pos_dev.conllu": lambda path: list(read_tagged(path, column="upos")),
 }
+CONLL_2009 = """1 a a a N N _ _ 2 2 SBJ SBJ _ _ A0
+2 b b b V V _ _ 0 0 ROOT ROOT Y b.01 _
+""".replace(" ", "\t")
+SLOTS = {"text": "play song x", "slot label": [["name", 1, 2]]}
+CONTENTS = {
+    "roles.conll09": (CONLL_2009, reading(type="elmo_srl")),
+    "predicates.conll09": (CONLL_2009, reading(type="elmo_ner", format="predicates")),
+    "slots.jsonl": (json_lines(SLOTS, SLOTS), reading(type="elmo_ner")),
+}
+"""Layouts of which there is no file."""
 PIECES = st.sampled_from(
     [
         *(b"", b"\n", b"\t", b" ", b"\r", b'"', b"{", b"]", b"(", b")", b"-", b"*", b"\0", b"\xff", b"\xc2"),
@@ -73,17 +83,18 @@ PIECES = st.sampled_from(
 ) | st.binary(max_size=4)
 
 
-@pytest.mark.parametrize("name", LAYOUTS)
+@pytest.mark.parametrize("name", [*LAYOUTS, *CONTENTS])
 @settings(max_examples=25 * FUZZ)
 @given(changes=st.lists(st.tuples(st.integers(0), st.integers(0, 20), PIECES), min_size=1, max_size=3))
 def test_any_change_of_a_file(name, changes, tmp_path):
-    content = _begin(bundled("fixtures") / name)
+    text, read = CONTENTS.get(name) or ("", LAYOUTS[name])
+    content = text.encode() or _begin(bundled("fixtures") / name)
     for position, length, piece in changes:
         position %= len(content) + 1
         content = content[:position] + piece + content[position + length :]
     file = tmp_path / Path(name).name
     file.write_bytes(content)
-    _, message = attempt(LAYOUTS[name], str(file), error=InputError)
+    _, message = attempt(read, str(file), error=InputError)
     assert not message or str(file) in message
 
 
@@ -144,6 +155,8 @@ MALFORMED = [
     ("classifier", '[\n{"text": "x",\n"label": "a"},\n\n{"text": 5, "label": "a"}]', 5),
     ("classifier", "__label__a __label__b x\n", 1),
     ("sst", "(2 It)\nIt\n", 2),
+    ("srl", f"{CONLL_2009}\n{CONLL_2009.splitlines()[0]}\n2\tb\n", 4),
+    ("ner", json_lines(SLOTS, SLOTS | {"slot label": [["name", 1]]}), 2),
     ("squad", '{\n"data": [}', 2),
     ("squad", "", None),
 ]

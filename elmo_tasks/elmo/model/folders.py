@@ -45,6 +45,7 @@ from elmo_tasks.elmo.model.encoders import (
     word_lookup,
 )
 from elmo_tasks.elmo.model.options import UNICODE, BiLmOptions, CharacterOptions
+from elmo_tasks.elmo.model.weight_file import FLOATS
 
 MAX_UNPACKED_BYTES = 1 << 34
 """The largest file of a zip; the files of the largest published biLM take a thirtieth of it."""
@@ -321,7 +322,7 @@ def _is_plain(weight: Any) -> bool:
     return (
         isinstance(weight, torch.Tensor)
         and weight.layout is torch.strided
-        and weight.is_floating_point()
+        and weight.dtype in FLOATS
         and weight.numel() * weight.element_size() <= weight.untyped_storage().nbytes()
     )
 

@@ -35,6 +35,8 @@ CHARACTER_TABLE, WORD_TABLE = "char_embed", "embedding"
 """The datasets that tell the two kinds of biLM apart."""
 SOFTMAX = ("softmax/W", "softmax/b")
 """The language model's output layer, by bilm-tf's names; bilm-tf's own dumps leave it out."""
+FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+"""The types of weights in files of PyTorch. It copies whole and complex numbers into floats silently."""
 _FORGET_BIAS = 1.0
 
 

@@ -141,6 +141,10 @@ class Unsafe:
         (lambda state: state | {"more": torch.ones(2)}, "more"),
         (lambda state: {}, "projection.bias is missing"),
         (lambda state: state | {"projection.bias": torch.ones(7)}, "(7,) instead of (6,)"),
+        (
+            lambda state: state | {"projection.bias": torch.ones(6).to(torch.float8_e4m3fn)},
+            "not a plain tensor",
+        ),
         (lambda state: Unsafe(), "not a state dict of PyTorch alone (it names exec)"),
     ],
 )
