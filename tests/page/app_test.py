@@ -196,7 +196,7 @@ def test_a_text_without_replaced_pronouns_is_not_repeated(ask):
 )
 def test_headings_of_explanations(ask, tab, text, headings):
     response = ask("GET", f"/show/{tab}", params=text | {"explain": "1"})
-    shown = re.findall("<h4>(.*)</h4>", response.text)
+    shown = re.findall('<details class="part"[^>]*><summary>(.*)</summary>', response.text)
     for each, heading in zip(shown, headings, strict=True):
         assert re.fullmatch(heading, each)
 

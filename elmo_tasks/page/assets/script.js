@@ -4,6 +4,8 @@
 
 const form = document.querySelector("form");
 document.querySelector(".tabs [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+document.querySelector(".tabs").addEventListener("focusin", ({ target }) =>
+  target.scrollIntoView({ block: "nearest", inline: "nearest" }));
 
 function tooLong(field) {
   const words = field.value.trim().split(/\s+/).length;
@@ -23,7 +25,9 @@ if (form) {
   const texts = [...form.querySelectorAll("textarea, input:not([type])")];
   const check = () => {
     texts.forEach((field) => field.setCustomValidity(tooLong(field)));
-    status.textContent = texts.map((field) => field.validationMessage && tooLong(field)).find(Boolean) || quiet;
+    const problem = texts.map(tooLong).find(Boolean);
+    status.textContent = problem || quiet;
+    status.classList.toggle("bad", Boolean(problem));
   };
   const rest = () => {
     button.setAttribute("aria-disabled", "false");
