@@ -1,4 +1,7 @@
+import json
 import os
+import random
+import re
 import resource
 import signal
 import socket
@@ -6,12 +9,15 @@ import sys
 import threading
 import time
 from contextlib import ExitStack
+from itertools import islice
+from pathlib import Path
 from unittest.mock import patch
 
 import pytest
 from allennlp.common.checks import ConfigurationError
 
 from elmo_tasks.commands.serve import Serve
+from elmo_tasks.common.files import bundled
 from tests.commands.texts import parsed
 from tests.forked import Command
 
@@ -60,6 +66,45 @@ def test_more_connections_at_once_than_descriptors(ner_archive, tmp_path):
     assert command.finish() == 143
     assert "Traceback" not in log.read_text()
     assert 0 < log.read_text().count("WARNING") < 5
+
+
+def mixed_requests(words):
+    """Yields the name of a model and a body: inputs of all lengths, alone and in lists, and bad ones."""
+    draw = random.Random(1)
+    while True:
+        texts = [" ".join(draw.choices(words, k=draw.choice([1, 10, 40]))) for _ in range(3)]
+        inputs = {
+            "ner": [{"sentence": text} for text in texts],
+            "snli": [{"premise": text, "hypothesis": text} for text in texts],
+        }
+        name = draw.choice([*inputs])
+        bodies = (inputs[name], *inputs[name], {"sentence": 5}, "[" * 10_000)
+        yield name, draw.choice([body if isinstance(body, str) else json.dumps(body) for body in bodies])
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_memory_reaches_a_plateau(tmp_path):
+    """The second half of mixed requests needs no more than the first one."""
+    httpx = pytest.importorskip("httpx")
+    pytest.importorskip("fastapi")
+    command = Command(["elmo", "serve", "elmo:ner", "elmo:snli", "--port", 0], tmp_path / "log")
+    url = f"http://{address_in(tmp_path / 'log')}"
+
+    def megabytes():
+        status = Path(f"/proc/{command.pid}/status").read_text()
+        return int(re.search(r"VmRSS:\s+(\d+)", status)[1]) / 1024
+
+    words = bundled("pretrained/english/vocab.txt").read_text().split()[:2000]
+    requests, sizes = mixed_requests(words), [megabytes()]
+    with httpx.Client(timeout=60) as client:
+        for _ in range(10):
+            for name, body in islice(requests, 80):
+                assert client.post(f"{url}/predict/{name}", content=body).status_code in (200, 400, 422)
+            sizes.append(megabytes())
+    os.kill(command.pid, signal.SIGTERM)
+    assert command.finish() == 143
+    assert max(sizes) < 1.1 * sizes[5], sizes
 
 
 @pytest.mark.slow

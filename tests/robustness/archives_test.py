@@ -1,6 +1,7 @@
 """Archives of models that come from others."""
 
 import copy
+import inspect
 import json
 import os
 import re
@@ -10,8 +11,9 @@ import socket
 import sys
 import tarfile
 import time
+from functools import cache
 from pathlib import Path
-from unittest.mock import Mock
+from unittest.mock import Mock, patch
 from urllib.request import urlopen
 
 import pytest
@@ -27,7 +29,7 @@ from allennlp.models.archival import load_archive
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elmo_tasks.archives import ArchiveError, known_types
+from elmo_tasks.archives import ArchiveError, known_types, trust
 from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.files import bundled
 from elmo_tasks.ner.reader import NerReader
@@ -104,6 +106,8 @@ def test_no_code_of_a_config_runs(run, config, tmp_path, key, as_folder):
     assert not (tmp_path / "ran").exists()
 
 
+opened: list[str] = []
+sys.addaudithook(lambda event, arguments: opened.append(str(arguments[0])) if event == "open" else None)
 OUTSIDE = "imported_by_an_archive.Class"
 EMBEDDERS = "model.text_field_embedder.token_embedders"
 
@@ -198,20 +202,87 @@ class ReaderOfUrl(NerReader):
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_types_that_read_what_a_config_names(run, config, tmp_path, changes, refused, monkeypatch):
-    for package in ("allennlp_models", "allennlp.fairness"):
-        import_module_and_submodules(package)
+    types_of_allennlp()  # imports them
     monkeypatch.setattr("socket.socket.connect", Mock(side_effect=AssertionError))
     archive = changed(run, tmp_path / "x", config=json.dumps(with_overrides(config, changes)))
     assert mentions(error_of(archive), refused, "ELMO_TASKS_TRUST_ARCHIVES=1")
 
 
-def test_known_types_exist():
-    import_module_and_submodules("allennlp_models")
-    registered: dict[str, set[str]] = {}
+@cache
+def types_of_allennlp() -> dict[tuple[str, str], set[str]]:
+    """The parameters of all types, by the names of their kind and of their own."""
+    for package in ("allennlp_models", "allennlp.fairness"):
+        import_module_and_submodules(package)
+    types = {}
     for kind, names in Registrable._registry.items():
-        registered.setdefault(kind.__name__, set()).update(names)
-    assert registered.keys() >= {*known_types.ANY, *known_types.KNOWN}
-    assert all(registered[kind] >= {*names.split()} for kind, names in known_types.KNOWN.items())
+        for name, (each, constructor) in names.items():
+            if each.__module__.startswith("allennlp"):
+                made_by = (
+                    [getattr(each, constructor)]
+                    if constructor
+                    else [vars(base).get("__init__") for base in each.__mro__]
+                )
+                signatures = map(inspect.signature, filter(None, made_by))
+                types[kind.__name__, name] = {key for signature in signatures for key in signature.parameters}
+    return types
+
+
+MODELS_OF_THIS_MACHINE = {
+    *("archive_file", "submodels", "options_file", "weight_file"),
+    *("model_name", "pretrained_model", "transformer_model", "transformer_model_name"),
+}
+"""Parameters for archives, biLMs and transformers, which SECURITY.md names."""
+
+
+def test_known_types_take_no_files():
+    """But those whose values `_SAFE` bounds, and those that are removed or replaced before they are used."""
+    types = types_of_allennlp()
+    listed = {(kind, name) for kind, names in known_types.KNOWN.items() for name in names.split()}
+    assert types.keys() >= listed
+    assert {kind for kind, _ in types} >= {*known_types.ANY}
+    keys = set().union(*(keys for each, keys in types.items() if known_types.is_known(*each)))
+    replaced = {"data_path", "directory", "pretrained_file", "pretrained_files", "serialization_dir"}
+    files = {
+        key
+        for key in keys
+        if re.search("_files?$|_path$|_dir$|directory|archive|image|ur[li]$|pretrained_m", key)
+    }
+    assert files <= MODELS_OF_THIS_MACHINE | replaced | {*trust._SAFE}
+
+
+PLACES = {
+    "dataset_reader": "DatasetReader",
+    "dataset_reader.token_indexers.more": "TokenIndexer",
+    "validation_dataset_reader": "DatasetReader",
+    "model": "Model",
+    "model.text_field_embedder": "TextFieldEmbedder",
+    f"{EMBEDDERS}.more": "TokenEmbedder",
+}
+
+
+@settings(max_examples=20 * FUZZ)
+@given(data=st.data())
+def test_no_type_of_allennlp_reads_or_asks(run, config, tmp_path, data):
+    secret = tmp_path / "secret"
+    secret.write_text("a secret\n")
+    types = types_of_allennlp()
+    place, kind = data.draw(st.sampled_from([*PLACES.items()]))
+    name = data.draw(st.sampled_from([name for of, name in types if of == kind]))
+    keys = types[kind, name] - {"self", "vocab"} | {"tokenizer_kwargs"}
+    block = {
+        key: "evil/model" if key in MODELS_OF_THIS_MACHINE or "bert" in key else str(secret)
+        for key in data.draw(st.sets(st.sampled_from([*keys]), max_size=4))
+    }
+    if not (folder := tmp_path / "x").exists():
+        shutil.copytree(run, folder)
+    params = with_overrides(config, {place: {"type": name, **block}})
+    (folder / "config.json").write_text(json.dumps(params))
+    opened.clear()
+    with patch("socket.socket.connect", side_effect=AssertionError) as connect:
+        _, message = attempt(load_archive, folder, error=ArchiveError)
+    connect.assert_not_called()
+    assert str(secret) not in opened
+    assert "a secret" not in message
 
 
 @pytest.mark.parametrize("as_name", [True, False])
@@ -277,11 +348,10 @@ def test_configs_that_are_no_json(run, tmp_path, config):
 PATHS = [
     *("train_data_path", "validation_data_path", "vocabulary.directory", "vocabulary.pretrained_files"),
     *(f"model.elmo.{key}" for key in ("options_file", "weight_file", "vocabulary_file", "initial_state")),
+    *("dataset_reader.case_vocabulary", f"{EMBEDDERS}.tokens.override_weights_file"),
     *("model.elmo.activations", f"{EMBEDDERS}.tokens.pretrained_file", "model.initializer", "model.vocab"),
 ]
 """Keys of a path in a config to train from."""
-opened: list[str] = []
-sys.addaudithook(lambda event, arguments: opened.append(str(arguments[0])) if event == "open" else None)
 
 
 @settings(max_examples=20 * FUZZ)
