@@ -37,6 +37,7 @@ from elmo_tasks.archives.trust import (
 from elmo_tasks.common.errors import ElmoError, did_you_mean_path, nearest_name
 from elmo_tasks.common.files import bundled, unpack
 from elmo_tasks.common.machine import Device, chosen_device, gpu_index
+from elmo_tasks.common.old_keys import old_keys_named
 from elmo_tasks.common.strict_params import ConfigError, block_errors, jsonnet_errors
 
 _WRONG_WEIGHTS = re.compile(r"Error(\(s\) in)? loading state.dict for ")
@@ -45,6 +46,8 @@ TRAINED = "elmo:"
 """Names of archives that come with the project begin so: `elmo:ner`."""
 CARDS = "models.json"
 """The file with the task, the data, the score and examples of each archive, in the same folder."""
+_BUILT = {"dataset_reader", "validation_dataset_reader", "model"}
+"""The parts of a config that an archive is opened with."""
 _archives_being_opened: ContextVar[tuple[str, ...]] = ContextVar(
     "the archives being opened, the outer first", default=()
 )
@@ -121,13 +124,15 @@ def _read(
         content = with_overrides(content, overrides) if overrides else content
     # To train, null is the same as no key.
     config = Params({key: value for key, value in content.items() if value is not None})
-    readers = archival._load_dataset_readers(config.duplicate(), str(folder))
-    model = Model.load(
-        config.duplicate(),
-        serialization_dir=str(folder),
-        weights_file=weights_file or archival.get_weights_path(str(folder)),
-        cuda_device=gpu,
-    )
+    built = {key: content[key] for key in content.keys() & _BUILT}
+    with old_keys_named(built):
+        readers = archival._load_dataset_readers(config.duplicate(), str(folder))
+        model = Model.load(
+            config.duplicate(),
+            serialization_dir=str(folder),
+            weights_file=weights_file or archival.get_weights_path(str(folder)),
+            cuda_device=gpu,
+        )
     _check_numbers(model)
     meta = Meta.from_path(folder / META_NAME) if (folder / META_NAME).exists() else None
     if meta is not None:
