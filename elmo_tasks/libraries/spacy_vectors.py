@@ -89,10 +89,8 @@ class VectorsPipe(FilesPipe):
             return any("doc.tensor" in meta.assigns for meta in metas if meta.factory != "elmo")
         return self._left_tensor
 
-    def __reduce__(self) -> tuple[object, ...]:
-        make, (kind, name, settings, data) = super().__reduce__()
-        settings |= {"_nlp": None, "_left_tensor": self._leaves_tensor}
-        return make, (kind, name, settings, data)
+    def state(self) -> dict[str, Any]:
+        return super().state() | {"_nlp": None, "_left_tensor": self._leaves_tensor}
 
     def annotate(self, docs: list[Doc]) -> None:
         embedder: ElmoEmbedder = self.content
