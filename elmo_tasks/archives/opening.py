@@ -35,7 +35,7 @@ from elmo_tasks.archives.trust import (
     read_config,
 )
 from elmo_tasks.common.errors import ElmoError, did_you_mean_path, nearest_name
-from elmo_tasks.common.files import bundled, unpack
+from elmo_tasks.common.files import bundled, read_json_object, unpack
 from elmo_tasks.common.machine import Device, chosen_device, gpu_index
 from elmo_tasks.common.old_keys import old_keys_named
 from elmo_tasks.common.strict_params import ConfigError, block_errors, jsonnet_errors
@@ -120,15 +120,18 @@ def _read(
 ) -> Archive:
     """Reads an unpacked archive, as AllenNLP's `load_archive` does."""
     content = read_config(folder)
+    with_files = with_overrides(content, _archived_files(content, folder))
     with jsonnet_errors("overrides"):
-        content = with_overrides(content, overrides) if overrides else content
+        content, with_files = (with_overrides(each, overrides) for each in (content, with_files))
     # To train, null is the same as no key.
-    config = Params({key: value for key, value in content.items() if value is not None})
-    built = {key: content[key] for key in content.keys() & _BUILT}
-    with old_keys_named(built):
-        readers = archival._load_dataset_readers(config.duplicate(), str(folder))
+    config, built = (
+        Params({key: value for key, value in each.items() if value is not None})
+        for each in (content, with_files)
+    )
+    with old_keys_named({key: built.params[key] for key in built.keys() & _BUILT}):
+        readers = archival._load_dataset_readers(built.duplicate(), str(folder))
         model = Model.load(
-            config.duplicate(),
+            built.duplicate(),
             serialization_dir=str(folder),
             weights_file=weights_file or archival.get_weights_path(str(folder)),
             cuda_device=gpu,
@@ -141,6 +144,13 @@ def _read(
     # An archive reads whole files, also if its model was trained on a part of one, by `elmo_sample`.
     reader, validation_reader = (getattr(reader, "wrapped_reader", reader) for reader in readers)
     return Archive(model, config, reader, validation_reader, meta)
+
+
+def _archived_files(config: dict[str, Any], folder: Path) -> dict[str, str]:
+    """Returns, by their keys, the files of the config that AllenNLP up to 0.9 put into an archive."""
+    index, inside = folder / "files_to_archive.json", folder / "fta"
+    keys = read_json_object(index).keys() & Params(config).as_flat_dict() if index.exists() else ()
+    return {key: str(inside / key) for key in keys if (inside / key).is_file() and Path(key).name == key}
 
 
 def usable_gpu(device: Device) -> int:
