@@ -44,7 +44,7 @@ class ElmoEmbedder(embedder.ElmoEmbedder):
         super().__init__(options_file, weight_file, *args, **options)
         if weight_file in (None, DEFAULT_WEIGHT_FILE):
             warnings.warn(
-                f"without files, ElmoEmbedder has the biLM of elmo_tasks, {self.dim} numbers a token, and not "
+                f"without files, ElmoEmbedder has the biLM of elmo_tasks, {self.dim} numbers a token, not "
                 f"that of AllenNLP, 1,024; for that one, give '{_ORIGINAL}/options.json' and "
                 f"'{_ORIGINAL}/weights.hdf5'",
                 stacklevel=2,
