@@ -30,7 +30,13 @@ from typing import Any
 
 LIGHT = ("common", "elmo", "embedding", "jobs", "libraries", "registration")
 """The packages and modules that can be imported without AllenNLP."""
-HEAVY = ("common.strict_params", "elmo.token_embedder", "jobs.predict", "libraries.keyed_vectors")
+HEAVY = (
+    "common.old_keys",
+    "common.strict_params",
+    "elmo.token_embedder",
+    "jobs.predict",
+    "libraries.keyed_vectors",
+)
 """The modules of these packages that need AllenNLP all the same."""
 SUITE = "elmo_tasks.suite"
 MOVED = {

@@ -39,6 +39,7 @@ from elmo_tasks.archives.trust import (
 from elmo_tasks.common.errors import ElmoError, did_you_mean_path, nearest_name
 from elmo_tasks.common.files import bundled, read_json_object, refuse_special_files, unpack
 from elmo_tasks.common.machine import Device, chosen_device, gpu_index
+from elmo_tasks.common.old_keys import old_keys_named
 from elmo_tasks.common.strict_params import ConfigError, block_errors, jsonnet_errors
 from elmo_tasks.elmo.model.weight_file import FLOATS
 from elmo_tasks.elmo.token_embedder import archived_state
@@ -49,6 +50,8 @@ TRAINED = "elmo:"
 """Names of archives that come with the project begin so: `elmo:ner`."""
 CARDS = "models.json"
 """The file with the task, the data, the score and examples of each archive, in the same folder."""
+_BUILT = {"dataset_reader", "validation_dataset_reader", "model"}
+"""The parts of a config that an archive is opened with."""
 _archives_being_opened: ContextVar[tuple[str, ...]] = ContextVar(
     "the archives being opened, the outer first", default=()
 )
@@ -120,16 +123,24 @@ def _read(
 ) -> Archive:
     """Reads an unpacked archive, as AllenNLP's `load_archive` does."""
     content = read_config(folder)
+    with_files = with_overrides(content, _archived_files(content, folder))
     with jsonnet_errors("overrides"):
-        content = with_overrides(content, overrides) if overrides else content
+        content, with_files = (with_overrides(each, overrides) for each in (content, with_files))
     # To train, null is the same as no key.
-    config = Params({key: value for key, value in content.items() if value is not None})
-    readers = archival._load_dataset_readers(config.duplicate(), str(folder))
+    config, built = (
+        Params({key: value for key, value in each.items() if value is not None})
+        for each in (content, with_files)
+    )
     weights_file = weights_file or archival.get_weights_path(str(folder))
-    with bounded_by(Path(weights_file)):
-        model = Model.load(
-            config.duplicate(), serialization_dir=str(folder), weights_file=weights_file, cuda_device=gpu
-        )
+    with old_keys_named({key: built.params[key] for key in built.keys() & _BUILT}):
+        readers = archival._load_dataset_readers(built.duplicate(), str(folder))
+        with bounded_by(Path(weights_file)):
+            model = Model.load(
+                built.duplicate(),
+                serialization_dir=str(folder),
+                weights_file=weights_file,
+                cuda_device=gpu,
+            )
     _check_numbers(model, archived_state(folder, weights_file))
     meta = None
     if (meta_file := folder / META_NAME).exists():
@@ -145,6 +156,13 @@ def override_block_of(overrides: str | dict[str, Any]) -> dict[str, Any]:
     """Returns overrides as a block; `ConfigurationError`: they are not Jsonnet."""
     with jsonnet_errors("overrides"):
         return parse_overrides(overrides) if isinstance(overrides, str) else overrides
+
+
+def _archived_files(config: dict[str, Any], folder: Path) -> dict[str, str]:
+    """Returns, by their keys, the files of the config that AllenNLP up to 0.9 put into an archive."""
+    index, inside = folder / "files_to_archive.json", folder / "fta"
+    keys = read_json_object(index).keys() & Params(config).as_flat_dict() if index.exists() else ()
+    return {key: str(inside / key) for key in keys if (inside / key).is_file() and Path(key).name == key}
 
 
 def usable_gpu(device: Device) -> int:

@@ -43,6 +43,8 @@ TO_BE_RIGHT = (
     correctness.check_data_first,
     correctness.repair_recovery,
     correctness.check_vocabulary_of_pretrained,
+    correctness.read_overrides,
+    correctness.name_old_keys,
     correctness.check_trainer,
     correctness.warn_of_dropped_keys,
 )
@@ -57,7 +59,6 @@ OF_COMMAND = (
     command.tell_how_training_ends,
     command.drop_false_alarms,
     command.let_predict_take_its_options,
-    command.read_overrides,
     command.name_what_is_wrong_in_configs,
     command.end_in_one_line,
     command.write_lines_to_files,

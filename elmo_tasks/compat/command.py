@@ -22,14 +22,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from traceback import walk_tb
 from types import SimpleNamespace, TracebackType
 from typing import Any
 
 import torch
 from allennlp import commands  # which Python has not yet put into its package
-from allennlp.commands import build_vocab, count_instances, diff, evaluate, predict, train
+from allennlp.commands import diff, evaluate, predict, train
 from allennlp.commands.train import TrainModel
 from allennlp.common import FromParams, Params, util
 from allennlp.common import logging as common_logging
@@ -152,20 +151,6 @@ def let_predict_take_its_options(stock: Callable[..., ArgumentParser], *args: An
     about = "leave out labels, entities and answers with a lower probability"
     ArgumentParser.add_argument(parser, "--min-probability", type=float, default=0.0, metavar="P", help=about)
     return parser
-
-
-def read_overrides() -> None:
-    """`build-vocab` and `count-instances` drop their --overrides."""
-    for module in (build_vocab, count_instances):
-        wrap(module, f"{module.__name__.rpartition('.')[2]}_from_args", _with_overrides)
-
-
-def _with_overrides(stock: Callable[..., None], args: Namespace) -> None:
-    params = Params.from_file(args.param_path, args.overrides)
-    with TemporaryDirectory() as folder:
-        args.param_path = os.path.join(folder, CONFIG_NAME)
-        params.to_file(args.param_path)
-        stock(args)
 
 
 def replace_predict(run: Callable[[Namespace], None]) -> None:
@@ -336,8 +321,8 @@ def _note_block(
     """Notes the key of the innermost block whose object an error kept from being built."""
     try:
         return stock(cls, params, *args, **options)
-    except _OF_CONFIG as error:
-        if not hasattr(error, "block_of_config"):
+    except (*_OF_CONFIG, ConfigurationError) as error:
+        if not getattr(error, "block_of_config", ""):
             error.block_of_config = getattr(params, "history", "").rstrip(".")  # type: ignore[union-attr]
         raise
 
@@ -353,9 +338,10 @@ def error_of_block(error: BaseException) -> BaseException:
     if isinstance(error, ModuleNotFoundError) and source.startswith("allennlp."):
         return ConfigurationError(f"{source} needs the package {error.name}, which is not installed")
     in_data = any(frame.f_code.co_name == "iter_instances" for frame in frames)
-    if not block or in_data or not source.startswith(("allennlp.", "torch.optim.")):
+    has_key = isinstance(error, ElmoError) or f"{block}." in str(error)
+    if not block or has_key or in_data or not source.startswith(("allennlp.", "torch.optim.")):
         return error
-    named = ConfigError(" ".join(map(str, error.args)), key=block)
+    named = ConfigError(" ".join(map(str, error.args)) or str(error), key=block)
     named.__cause__ = error
     return named
 

@@ -13,13 +13,15 @@ import os
 import random
 import re
 import sys
+from argparse import Namespace
 from collections.abc import Callable, Sequence
 from glob import glob
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
-from allennlp.commands import evaluate
+from allennlp.commands import build_vocab, count_instances, evaluate
 from allennlp.commands.train import TrainModel
 from allennlp.common import Params, cached_transformers, from_params, util
 from allennlp.common import params as params_module
@@ -58,6 +60,7 @@ from elmo_tasks.archives.trust import (
 )
 from elmo_tasks.common.errors import did_you_mean
 from elmo_tasks.common.files import refuse_inputs_as_outputs
+from elmo_tasks.common.old_keys import old_keys_named
 from elmo_tasks.common.strict_params import ConfigError, block_errors
 from elmo_tasks.compat.running import around, installed_transformer, wrap
 from elmo_tasks.data.fields import TagField
@@ -320,6 +323,30 @@ def _check_pretrained(stock: Callable[..., None], self: TrainModel, *args: Any, 
                     key=f"model.{name}._pretrained",
                     remedy='use "vocabulary": {"type": "from_files", "directory": the archive_file}',
                 )
+
+
+def read_overrides() -> None:
+    """`build-vocab` and `count-instances` drop their --overrides."""
+    for module in (build_vocab, count_instances):
+        wrap(module, f"{module.__name__.rpartition('.')[2]}_from_args", _with_overrides)
+
+
+def _with_overrides(stock: Callable[..., None], args: Namespace) -> None:
+    params = Params.from_file(args.param_path, args.overrides)
+    with TemporaryDirectory() as folder, old_keys_named(params.params):
+        args.param_path = os.path.join(folder, CONFIG_NAME)
+        params.to_file(args.param_path)
+        stock(args)
+
+
+def name_old_keys() -> None:
+    """The error of a config of AllenNLP before 1.0 has neither the key nor its path."""
+    TrainModel.from_params = classmethod(_train_model_from_params)
+
+
+def _train_model_from_params(cls: type[TrainModel], params: Params, *args: Any, **options: Any) -> TrainModel:
+    with old_keys_named(params.duplicate().params):
+        return super(TrainModel, cls).from_params(params, *args, **options)
 
 
 def check_trainer() -> None:

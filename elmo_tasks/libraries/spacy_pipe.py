@@ -122,12 +122,15 @@ class FilesPipe(Pipe):
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickles the component with its files, for instance for the processes of `n_process`."""
-        settings = self.__dict__ | {"_content": None, "_unpacked": None}
-        return _unpickled, (type(self), self.name, settings, self.to_bytes())
+        return _unpickled, (type(self), self.name, self.state(), self.to_bytes())
+
+    def state(self) -> dict[str, Any]:
+        """Returns the attributes to pickle."""
+        return self.__dict__ | {"_content": None, "_unpacked": None}
 
 
-def _unpickled(kind: type[FilesPipe], name: str, settings: dict[str, Any], data: bytes) -> FilesPipe:
+def _unpickled(kind: type[FilesPipe], name: str, state: dict[str, Any], data: bytes) -> FilesPipe:
     component = kind.__new__(kind)
     component.name = name
-    component.__dict__.update(settings)
+    component.__dict__.update(state)
     return component.from_bytes(data)

@@ -3,8 +3,7 @@ The spaCy component `elmo`: a biLM's vectors for docs, spans and tokens.
 
     nlp.add_pipe("elmo", config={"layer": "average"})
 
-This module needs no AllenNLP. Components that set `doc.tensor` themselves, such as spaCy's `tok2vec`, must
-come before it.
+This module needs no AllenNLP.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,6 +16,7 @@ import srsly
 from spacy.language import Language
 from spacy.tokens import Doc, Span, Token
 
+from elmo_tasks.common.errors import ElmoError
 from elmo_tasks.common.machine import Device
 from elmo_tasks.elmo.files import DEFAULT_OPTIONS, DEFAULT_WEIGHTS, local_file, read_options
 from elmo_tasks.embedding.embedder import AVERAGE, BiLmFiles, ElmoEmbedder, check_layer, chosen_layer
@@ -28,16 +28,19 @@ _OPTIONS, _WEIGHTS, _VOCABULARY = "options.json", "weights.hdf5", "vocab.txt"
 
 class VectorsPipe(FilesPipe):
     """
-    A component that sets `doc.tensor`, one row per token, and hooks that compute `vector`, `has_vector` and
-    `similarity` of docs, spans and tokens from it: docs and spans have the mean of their words. White space
-    has zeros.
+    A component that sets `doc._.elmo_vectors`, one row per token, and hooks that compute `vector`,
+    `has_vector` and `similarity` of docs, spans and tokens from it: docs and spans have the mean of their
+    words. White space has zeros.
+
+    `doc.tensor` is the same, unless another component of the pipeline sets it: those that listen to spaCy's
+    `tok2vec` read it.
 
     The biLM reads each sentence of a doc separately; without sentence boundaries the doc is one sentence.
 
     # Parameters
 
     options_file, weight_file, vocabulary_file, precision, cuda_device : see `ElmoEmbedder`.
-    layer : the layer in the tensor: `average`, or a number, 0 for the token layer, negative from the top.
+    layer : the layer of the vectors: `average`, or a number, 0 for the token layer, negative from the top.
         `ElmoError`: there is none; with a biLM at a URL, the first text raises it.
     batch_size : the most sentences to compute together.
     keep_layers : put all layers, `(layers, tokens, dim)`, into `doc._.elmo_layers`.
@@ -63,6 +66,8 @@ class VectorsPipe(FilesPipe):
         sources = {_OPTIONS: options_file, _WEIGHTS: weight_file, _VOCABULARY: vocabulary_file}
         super().__init__(name=name, sources=sources)
         self._settings: dict[str, Any] = {"precision": precision, "cuda_device": cuda_device}
+        self._nlp: Language | None = nlp
+        self._left_tensor = False
         self._layer = layer
         self._batch_size = batch_size
         self._keep_layers = keep_layers
@@ -76,6 +81,17 @@ class VectorsPipe(FilesPipe):
 
     def local(self, source: str) -> AbstractContextManager[Path]:
         return local_file(source)
+
+    @property
+    def _leaves_tensor(self) -> bool:
+        """Whether another component of the pipeline sets `doc.tensor`."""
+        if self._nlp is not None:
+            metas = map(self._nlp.get_pipe_meta, self._nlp.component_names)
+            return any("doc.tensor" in meta.assigns for meta in metas if meta.factory != "elmo")
+        return self._left_tensor
+
+    def state(self) -> dict[str, Any]:
+        return super().state() | {"_nlp": None, "_left_tensor": self._leaves_tensor}
 
     def annotate(self, docs: list[Doc]) -> None:
         embedder: ElmoEmbedder = self.content
@@ -96,7 +112,10 @@ class VectorsPipe(FilesPipe):
             if self._keep_layers:
                 all_layers[doc_index][:, token_indices] = layers
         for doc, tensor in zip(docs, tensors, strict=True):
-            doc.tensor = tensor
+            if self._leaves_tensor:
+                doc.user_data[_VECTORS] = tensor
+            else:
+                doc.tensor = tensor
             set_hooks(doc)
         for doc, layers in zip(docs, all_layers, strict=False):
             doc._.elmo_layers = layers
@@ -104,16 +123,26 @@ class VectorsPipe(FilesPipe):
 
 def set_hooks(doc: Doc) -> None:
     """
-    Makes `vector` and `similarity` of the doc, its spans and tokens use `doc.tensor`. The component calls it;
-    but docs from bytes, or from another process, as with `n_process`, have lost their hooks.
+    Makes `vector` and `similarity` of the doc, its spans and tokens use `doc._.elmo_vectors`. The component
+    calls it; but docs from bytes, or from another process, as with `n_process`, have lost their hooks.
     """
     doc.user_hooks.update(_MEAN_HOOKS)
     doc.user_span_hooks.update(_MEAN_HOOKS)
     doc.user_token_hooks.update(_TOKEN_HOOKS)
 
 
+def _vectors(doc: Doc) -> np.ndarray:
+    vectors = doc.user_data.get(_VECTORS, doc.tensor)
+    if len(vectors) != len(doc):
+        raise ElmoError(
+            f"the doc has {len(doc)} tokens, and vectors of {len(vectors)}",
+            remedy="add the component elmo after those that merge or split tokens",
+        )
+    return vectors
+
+
 def _token_vector(token: Token) -> np.ndarray:
-    return token.doc.tensor[token.i]
+    return _vectors(token.doc)[token.i]
 
 
 def _token_has_vector(token: Token) -> bool:
@@ -121,9 +150,9 @@ def _token_has_vector(token: Token) -> bool:
 
 
 def _mean_vector(tokens: Doc | Span) -> np.ndarray:
-    tensor = tokens.doc.tensor
+    vectors = _vectors(tokens.doc)
     words = [token.i for token in tokens if not token.is_space]
-    return tensor[words].mean(axis=0) if words else np.zeros(tensor.shape[1], dtype=tensor.dtype)
+    return vectors[words].mean(axis=0) if words else np.zeros(vectors.shape[1], dtype=vectors.dtype)
 
 
 def _has_word(tokens: Doc | Span) -> bool:
@@ -156,8 +185,9 @@ class Layers(np.ndarray):
         return srsly.json_dumps(self.tolist())
 
 
+_VECTORS = "elmo_vectors"
 _LAYERS, _LAYERS_OF_JSON = "elmo_layers", ("._.", "elmo_layers", None, None)
-"""The keys of `doc.user_data`. The second is used by `Doc.from_json`, and by docs of earlier versions."""
+"""The keys of `doc.user_data`. The last is used by `Doc.from_json`, and by docs of earlier versions."""
 
 
 def _layers(doc: Doc) -> Layers | None:
@@ -172,6 +202,9 @@ def _set_layers(doc: Doc, layers: np.ndarray) -> None:
 
 if not Doc.has_extension("elmo_layers"):
     Doc.set_extension("elmo_layers", getter=_layers, setter=_set_layers)
+    Doc.set_extension("elmo_vectors", getter=_vectors)
 
 
-make_vectors = Language.factory("elmo", assigns=["doc.tensor", "doc._.elmo_layers"], func=VectorsPipe)
+make_vectors = Language.factory(
+    "elmo", assigns=["doc.tensor", "doc._.elmo_vectors", "doc._.elmo_layers"], func=VectorsPipe
+)

@@ -224,6 +224,19 @@ def test_overrides_of_commands_that_read_the_training_data(ner_config, script, a
     assert "nosuch.conll" in allennlp("count-instances", ner_config, *overrides, status=1)
 
 
+def test_overrides_of_a_command_that_is_called_from_python(ner_config, tmp_path, monkeypatch):
+    arguments = [
+        "build-vocab",
+        ner_config,
+        tmp_path / "words.tar.gz",
+        "-o",
+        '{"train_data_path": "nosuch.conll"}',
+    ]
+    monkeypatch.setattr(sys, "argv", ["allennlp", *map(str, arguments)])
+    with pytest.raises(ConfigurationError, match=r"nosuch\.conll"):
+        allennlp.commands.main()
+
+
 def test_a_module_named_as_a_sub_package_is_not_run(tmp_path, monkeypatch):
     (tmp_path / "plugged_in/heads").mkdir(parents=True)
     for folder in ("plugged_in", "plugged_in/heads"):

@@ -77,6 +77,7 @@ MOMENTUM = {"type": "inverted_triangular", "cool_down": 1, "warm_up": 1}
         ("trainer.learning_rate_scheduler", WARMUP),
         ("trainer.momentum_scheduler", MOMENTUM),
         ("trainer.optimizer", {"type": "adam", "lr": -1}),
+        ("trainer", {"optimizer": "adam", "grad_norm": "5.0"}),
         ("data_loader", {"batch_size": 8, "max_instances_in_memory": 4}),
         ("data_loader", {"type": "multitask", "scheduler": {"batch_size": 4}}),
         ("data_loader.batch_sampler", None),

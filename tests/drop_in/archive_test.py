@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import shutil
+import tarfile
 
 import numpy as np
 import pytest
@@ -15,7 +17,7 @@ from allennlp.predictors import SentenceTaggerPredictor
 from allennlp.training.util import evaluate
 
 from elmo_tasks import drop_in, load
-from elmo_tasks.common.files import bundled
+from elmo_tasks.common.files import bundled, unpack
 from tests.errors import mentions
 
 drop_in.uninstall()
@@ -88,8 +90,10 @@ def test_the_same_predictions(archive, tmp_path, allennlp):
     assert_same([json.loads(line) for line in output.read_text().splitlines()], stock)
 
 
-def test_it_is_loaded_served_and_run_resumably(archive, tmp_path, allennlp):
+@pytest.mark.parametrize("kind", ["archive", "with_files"])
+def test_it_is_loaded_served_and_run_resumably(request, kind, tmp_path, allennlp):
     """By AllenNLP's own predictor, whose default tokenizer is a model of spaCy that is not installed."""
+    archive = request.getfixturevalue(kind)
     model = load(archive)
     assert repr(model) == "<TrainedModel sentence_tagger(sentence)>"
     words = ["Ana", "flew", "."]
@@ -107,8 +111,56 @@ def test_it_is_loaded_served_and_run_resumably(archive, tmp_path, allennlp):
     assert mentions(shown, "elmo_ner", "CrfTagger", "sentence_tagger")
 
 
+@pytest.fixture(scope="module")
+def with_files(archive, tmp_path_factory):
+    """The archive as AllenNLP up to 0.9 wrote it, with the files of its config, whose URLs have gone."""
+    folder = tmp_path_factory.mktemp("old")
+    unpack(archive, folder)
+    saved = json.loads((folder / "config.json").read_text())
+    block = saved["model"]["text_field_embedder"]["token_embedders"]["elmo"]
+    files = {}
+    (folder / "fta").mkdir()
+    for name in ("options_file", "weight_file"):
+        key = f"model.text_field_embedder.token_embedders.elmo.{name}"
+        shutil.copy(block[name], folder / "fta" / key)
+        block[name] = files[key] = f"https://nowhere.invalid/elmo_{name}"
+    saved["iterator"] = {"type": "basic"}
+    (folder / "config.json").write_text(json.dumps(saved))
+    (folder / "files_to_archive.json").write_text(json.dumps(files))
+    (folder / "meta.json").unlink()
+    path = tmp_path_factory.mktemp("packed") / "model.tar.gz"
+    with tarfile.open(path, "w:gz") as tar:
+        for part in folder.iterdir():
+            tar.add(part, part.name)
+    return path
+
+
+@pytest.mark.parametrize("has_drop_in", [True, False])
+def test_files_in_an_archive_of_0_9(archive, with_files, tmp_path, has_drop_in):
+    stock = evaluated(archive, tmp_path / "stock")
+    if has_drop_in:
+        drop_in.install()
+    assert_same(evaluated(with_files, tmp_path / "old"), stock)
+    assert load(with_files)("Ana flew.") == load(archive)("Ana flew.")
+
+
+def test_overrides_come_before_files_in_an_archive(with_files):
+    key = "model.text_field_embedder.token_embedders.elmo.options_file"
+    with pytest.raises(ConfigurationError, match="nosuch"):
+        load_archive(with_files, overrides={key: "nosuch"})
+
+
+def test_files_outside_of_an_archive_are_not_taken(with_files, tmp_path):
+    unpack(with_files, tmp_path / "run")
+    (tmp_path / "run/fta").rename(tmp_path / "run/elsewhere")
+    index = tmp_path / "run/files_to_archive.json"
+    index.write_text(index.read_text().replace('"model.', '"../elsewhere/model.'))
+    with pytest.raises(ConfigurationError, match="nowhere"):
+        load_archive(tmp_path / "run")
+
+
 @pytest.mark.parametrize("has_texts", [True, False])
-def test_it_is_served_with_a_plain_tab(archive, monkeypatch, has_texts):
+def test_it_is_served_with_a_plain_tab(with_files, monkeypatch, has_texts):
     pytest.importorskip("fastapi", reason="the extra serve is not installed")
     if not has_texts:
         monkeypatch.delattr(SentenceTaggerPredictor, "predict")
@@ -116,7 +168,7 @@ def test_it_is_served_with_a_plain_tab(archive, monkeypatch, has_texts):
     from elmo_tasks.serving.models import local_model, open_archives
     from tests.page.app_test import LIMITS, client_of
 
-    ((name, opened),) = open_archives([str(archive)]).items()
+    ((name, opened),) = open_archives([str(with_files)]).items()
     tab = Tab.of(name, opened.predictor)
     form = {"sentence": "Ana flew."}
     if not has_texts:

@@ -2,6 +2,7 @@
 
 import importlib
 import pickle
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from allennlp.nn.util import remove_sentence_boundaries
 
 from elmo_tasks import ElmoEmbedder, drop_in
 from tests.elmo.files import FILLING, SENTENCES, make_files
+from tests.errors import mentions
 
 drop_in.uninstall()
 
@@ -85,6 +87,22 @@ def test_the_names_of_allennlp_0_9(installed, files):
     np.testing.assert_array_equal(
         pickle.loads(pickle.dumps(embedder)).embed_sentence(["a"]), embedder.embed_sentence(["a"])
     )
+
+
+def test_without_files_it_warns_of_another_bilm_than_that_of_0_9(installed, files):
+    from allennlp.commands.elmo import DEFAULT_OPTIONS_FILE, DEFAULT_WEIGHT_FILE
+    from allennlp.commands.elmo import ElmoEmbedder as Old
+
+    for defaults in ((), (DEFAULT_OPTIONS_FILE, DEFAULT_WEIGHT_FILE)):
+        with pytest.warns(UserWarning, match="without files") as warned:
+            embedder = Old(*defaults)
+        (warning,) = warned
+        assert mentions(str(warning.message), str(embedder.dim), "1,024", "options.json", "weights.hdf5")
+        assert warning.filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Old(**files)
+        ElmoEmbedder()
 
 
 @pytest.mark.parametrize("mode", ["all", "top", "average"])

@@ -5,7 +5,11 @@ import numpy as np
 import pytest
 import spacy
 import srsly
-from spacy.tokens import Doc
+from spacy.pipeline.ner import DEFAULT_NER_MODEL
+from spacy.pipeline.tok2vec import DEFAULT_TOK2VEC_MODEL
+from spacy.tokens import Doc, DocBin, Span
+from spacy.training.initialize import init_nlp
+from spacy.training.loop import train
 
 from elmo_tasks.common.colours import for_displacy
 from elmo_tasks.common.errors import ElmoError
@@ -55,6 +59,63 @@ def test_vectors_are_those_of_the_embedder(files, layer, sentencizer):
     assert doc.has_vector
     assert not nlp(" ").has_vector
     assert not nlp(" ").vector.any()
+
+
+ORDERS = (["tok2vec", "elmo", "ner"], ["elmo", "tok2vec", "ner"], ["tok2vec", "ner", "elmo"])
+
+
+def with_tok2vec(files, names, path):
+    """A pipeline whose `ner` listens to `tok2vec`, and the path of data for it."""
+    docs = [spacy.blank("en")(text) for text in ("Ana ran to Oslo.", "The cat sat.", "Oslo is far.")]
+    for doc in docs:
+        doc.ents = [Span(doc, token.i, token.i + 1, "LOC") for token in doc if token.text == "Oslo"]
+    DocBin(docs=docs * 4).to_disk(path)
+    listener = {"@architectures": "spacy.Tok2VecListener.v1", "width": 16, "upstream": "tok2vec"}
+    models = {
+        "tok2vec": DEFAULT_TOK2VEC_MODEL | {"width": 16, "depth": 1, "embed_size": 200},
+        "ner": DEFAULT_NER_MODEL | {"hidden_width": 8, "tok2vec": listener},
+    }
+    nlp = spacy.blank("en")
+    for name in names:
+        nlp.add_pipe(name, config=files if name == "elmo" else {"model": models[name]})
+    nlp.config["paths"] |= {"train": str(path), "dev": str(path)}
+    return nlp
+
+
+@pytest.mark.parametrize("names", ORDERS)
+def test_beside_components_that_listen_to_tok2vec(files, names, tmp_path):
+    nlp = init_nlp(with_tok2vec(files, names, tmp_path / "train.spacy").config)
+    doc = nlp("Ana ran to Oslo.")
+    expected = ElmoEmbedder(**files).embed_sentence(["Ana", "ran", "to", "Oslo", "."]).mean(axis=0)
+    assert doc.tensor.shape == (5, 16)
+    read = Doc(doc.vocab).from_bytes(doc.to_bytes(exclude=["user_hooks"]))
+    set_hooks(read)
+    component = pickle.loads(pickle.dumps(nlp.get_pipe("elmo")))
+    alone = component(nlp.make_doc("Ana ran to Oslo."))
+    assert not alone.tensor.size
+    for same in (doc, read, pickle.loads(pickle.dumps(doc)), alone):
+        assert same._.elmo_vectors == pytest.approx(expected, abs=1e-6)
+        assert same.vector == pytest.approx(expected.mean(axis=0), abs=1e-6)
+        assert same[3].vector == pytest.approx(expected[3], abs=1e-6)
+    with doc.retokenize() as retokenizer:
+        retokenizer.merge(doc[:2])
+    with pytest.raises(ElmoError, match="4 tokens"):
+        assert doc[3].vector
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("names", ORDERS)
+def test_a_pipeline_with_tok2vec_is_trained(files, names, tmp_path):
+    """As by `spacy train`."""
+    nlp = with_tok2vec(files, names, tmp_path / "train.spacy")
+    nlp.config["training"] |= {"max_steps": 30, "eval_frequency": 15, "annotating_components": ["elmo"]}
+    nlp.config["training"]["optimizer"]["learn_rate"] = 0.02
+    (tmp_path / "run").mkdir()
+    train(init_nlp(nlp.config), tmp_path / "run")
+    trained = spacy.load(tmp_path / "run/model-best")
+    for doc in trained.pipe(["Ana ran to Oslo.", "Oslo is far."], n_process=2):
+        assert [ent.text for ent in doc.ents] == ["Oslo"]
+        assert doc._.elmo_vectors.shape == (len(doc), 12)
 
 
 def test_equal_words_differ_by_their_contexts(files):
