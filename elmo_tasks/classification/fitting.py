@@ -134,10 +134,19 @@ def cross_validate(
     `(texts,)`, some of the `classes`; or, for texts with several labels, `(texts, classes)`, of 0 and 1, with
     a regression for each class.
     """
-    divisions = _divisions(labels if labels.ndim == 1 else _rarest(labels), copies, folds, seed)
-    counts = (
-        Counter(labels.tolist()) if labels.ndim == 1 else dict(zip(classes, labels.sum(axis=0), strict=True))
-    )
+    numbers = {copy: number for number, copy in enumerate(dict.fromkeys(copies))}
+    of_texts = np.array([numbers[copy] for copy in copies])
+    # Of several copies, the first stands for all.
+    different = labels[np.unique(of_texts, return_index=True)[1]]
+    if labels.ndim == 1:
+        divisions = _divisions(different, of_texts, folds, seed)
+        counts = Counter(different.tolist())
+        if any(len(np.unique(labels[trained])) < 2 for trained, _ in divisions):
+            problem = f"the class {min(counts, key=counts.__getitem__)!r} has too few different texts"
+            raise ConfigurationError(f"{problem}, from which nothing can be learned")
+    else:
+        divisions = _divisions(_rarest(different), of_texts, folds, seed)
+        counts = Counter(dict(zip(classes, different.sum(axis=0).tolist(), strict=True)))
     if rare := [repr(name) for name in classes if 0 < counts[name] < len(divisions)]:
         few = "fewer than %d texts, so that some folds lack the class: %s"
         logger.warning(few, len(divisions), ", ".join(rare))
@@ -195,13 +204,12 @@ def _rarest(labels: np.ndarray) -> np.ndarray:
 
 
 def _divisions(
-    strata: np.ndarray, copies: Sequence[Hashable], folds: int, seed: int
+    strata: np.ndarray, of_texts: np.ndarray, folds: int, seed: int
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Returns the texts to train on and those that are held out, for each fold."""
-    numbers: dict[Hashable, int] = {}
-    of_texts = np.array([numbers.setdefault(copy, len(numbers)) for copy in copies])
-    # Of several copies, the first stands for all.
-    strata = strata[np.unique(of_texts, return_index=True)[1]]
+    """
+    Returns the texts to train on and those that are held out, for each fold. *Shape:* the strata of different
+    texts, and for all texts their numbers among these.
+    """
     counts = Counter(strata.tolist())
     folds = min(folds, max(counts.values()))
     if len(counts) < 2 or folds < 2:

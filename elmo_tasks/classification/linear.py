@@ -229,7 +229,7 @@ class LinearTrainer(StrictParams, Trainer):
         self.model.fill(fit(texts, labels, names, C=chosen.C, weight=weight))
         if self.model.several_labels:
             self.model.thresholds.copy_(torch.from_numpy(best_thresholds(gold, chosen.probabilities)))
-        torch.save(self.model.state_dict(), self.get_best_weights_path())
+        torch.save(self.model.state_dict(), Path(self._serialization_dir, _DEFAULT_WEIGHTS))
         self._write(metadata, gold, chosen)
         metrics: dict[str, Any] = {"folds": len(chosen.folds), "C": chosen.C}
         metrics |= {
@@ -241,8 +241,10 @@ class LinearTrainer(StrictParams, Trainer):
             metrics |= {f"{best}validation_{name}": scores[name] for best in ("", "best_") for name in scores}
         return metrics
 
-    def get_best_weights_path(self) -> str:
-        return str(Path(self._serialization_dir, _DEFAULT_WEIGHTS))
+    def get_best_weights_path(self) -> Optional[str]:
+        """Returns the file, as a path that AllenNLP may join to the folder's; `None` before it is written."""
+        path = Path(self._serialization_dir, _DEFAULT_WEIGHTS).absolute()
+        return str(path) if path.exists() else None
 
     @torch.no_grad()
     def _read(self) -> tuple[np.ndarray, list[ClassifierText], np.ndarray]:

@@ -75,7 +75,9 @@ class TrainOnOwnData(Verb):
 
     train: Input = positional("TRAIN", "labelled data: file, folder, pattern, archive or URL")
     dev: Input | None = positional(
-        "DEV", "data to score, which choose the best epoch (default: a tenth of TRAIN)", nargs="?"
+        "DEV",
+        "data to score, which choose the best epoch (default for a network: a tenth of TRAIN)",
+        nargs="?",
     )
     output: Path = option("folder of the run", short="-o", metavar="RUN", required=True)
     epochs: Positive | None = option("the largest number of epochs (default: from the config)")
@@ -308,6 +310,8 @@ class Classify(TrainOnOwnData):
         return wanted or inspection.records >= NETWORK_TEXTS
 
     def train_models(self, inspection: Inspection) -> Path:
+        if self.no_elmo and self.class_weight:
+            raise InputError("--class-weight is of the linear model, which --no-elmo does not train")
         if self.no_elmo:
             return super().train_models(inspection)
         linear, network = self.output / "linear", self.output / "network"

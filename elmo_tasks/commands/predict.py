@@ -77,7 +77,7 @@ class Predict(Verb):
         here = isinstance(engine, LocalEngine)
         predictor_args = predictor_arguments(self.predictor_args)
         source, output = self.input, self.output
-        if Path(output).suffix in DELIMITERS:
+        if Path(output).suffix.lower() in DELIMITERS:
             remedy = f"`allennlp predict ARCHIVE IN --output-file {output}` makes tables"
             raise ConfigurationError(f"{output}: this command writes JSON Lines; {remedy}")
         if here:

@@ -214,10 +214,11 @@ def telling_how_to_recover(folder: Path) -> Iterator[None]:
         yield
     except (KeyboardInterrupt, Terminated) as error:
         if (folder / CONFIG_NAME).exists():
-            epochs = len(list(folder.glob("metrics_epoch_*.json")))
             archive = folder / ARCHIVE
             kept = f", the best of which is in {archive}" if archive.exists() else ""
-            error.add_note(f"epochs that are done: {epochs}{kept}")
+            if Params.from_file(folder / CONFIG_NAME)["trainer"].get("type") != "elmo_linear":
+                epochs = len(list(folder.glob("metrics_epoch_*.json")))
+                error.add_note(f"epochs that are done: {epochs}{kept}")
             error.add_note("the same command continues with --recover, and starts over with --force")
         raise
 

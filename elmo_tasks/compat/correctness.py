@@ -218,7 +218,7 @@ def _check_apart(reader: DatasetReader, path: Any) -> None:
 def repair_recovery() -> None:
     """
     `train --recover` ends in a KeyError where a key is new, and refuses to train a finished run for more
-    epochs; `train --force` removes data in the folder of the run, and an error does not name it.
+    epochs; `train --force` removes data in the folder of the run, and folders that have no run.
     """
     wrap(training_util, "create_serialization_dir", _create_or_recover)
     wrap(Scheduler, "load_state_dict", _keep_length_of_run)
@@ -233,11 +233,12 @@ def _create_or_recover(
 ) -> None:
     folder = Path(serialization_dir)
     saved = folder / CONFIG_NAME
-    if folder.is_dir() and not (recover or force) and any(folder.iterdir()):
-        problem, remedy = "the folder has other files", "name another one"
-        if saved.exists():
-            problem, remedy = "the folder has a run", "--recover continues it, --force starts over"
-        raise ConfigError(problem, where=folder, remedy=remedy)
+    if folder.is_dir() and not recover and any(folder.iterdir()):
+        if not saved.exists():
+            raise ConfigError("the folder has other files", where=folder, remedy="name another one")
+        if not force:
+            remedy = "--recover continues it, --force starts over"
+            raise ConfigError("the folder has a run", where=folder, remedy=remedy)
     if recover and not force and saved.exists():
         before = Params.from_file(saved)
         _check_same(params, before)

@@ -59,7 +59,7 @@ class NoPrediction(Metadata):
 def no_prediction(error: InputError) -> Instance:
     """Returns the instance of a bad record, which has a line among the predictions, but no prediction."""
     metadata = NoPrediction(str(error))
-    metadata.ids, metadata.row = error.ids, error.row
+    metadata.ids, metadata.row = error.ids or {}, error.row
     return Instance({"metadata": MetadataField(metadata)})
 
 

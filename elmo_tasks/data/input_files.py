@@ -54,8 +54,8 @@ _SAMPLE = 1 << 16
 class InputError(ConfigError):
     """An error in an input: the file and the line, what is wrong, and what to do."""
 
-    ids: Mapping[str, Any] = MappingProxyType({})
-    """The keys by which the file names the record with the error."""
+    ids: Mapping[str, Any] | None = None
+    """The keys by which the file names the record with the error, if they are known."""
     row: Mapping[str, Any] | None = None
     """All values of the record with the error, if they could be read."""
 
@@ -90,7 +90,7 @@ def value_or_error(
     except InputError as error:
         error.where = error.where or str(path)
         error.line = line if error.line is None else error.line
-        error.ids = error.ids or ids
+        error.ids = ids if error.ids is None else error.ids
         return error
 
 

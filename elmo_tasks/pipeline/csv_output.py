@@ -20,7 +20,7 @@ _LISTS = ("probabilities", "n_best", "tags")
 
 def is_csv(path: str, predictor: TaskPredictor) -> bool:
     """Tells whether a file is a table by its name; `ConfigurationError` if the results do not fit in one."""
-    if Path(path).suffix not in DELIMITERS:
+    if Path(path).suffix.lower() not in DELIMITERS:
         return False
     if not predictor.columns:
         problem = f"the results of {predictor.task()} are no table; name a .jsonl file"
@@ -44,7 +44,7 @@ class CsvWriter:
 
     def __init__(self, file: IO[str], path: Path, predictor: TaskPredictor) -> None:
         self._path, self._columns = path, predictor.columns
-        self._writer = csv.writer(file, delimiter=DELIMITERS[path.suffix], lineterminator="\n")
+        self._writer = csv.writer(file, delimiter=DELIMITERS[path.suffix.lower()], lineterminator="\n")
         self._given: list[str] | None = None
         self._records = 0
 
@@ -54,9 +54,7 @@ class CsvWriter:
         if self._given is None:
             self._given = list(given)
             names = [f"predicted_{name}" if name in given else name for name in self._columns]
-            if twice := [name for name in names if name in given]:
-                problem = f"the input has a column {twice[0]!r} already; give it another name"
-                raise ConfigurationError(f"{self._path}: {problem}, or write a .jsonl file")
+            self._check_new(names, given)
             self._writer.writerow([*self._given, *names])
         if new := [name for name in given if name not in self._given]:
             problem = f"record {self._records} has {new[0]!r}, which the first one lacks"
@@ -77,8 +75,15 @@ class CsvWriter:
             cells = _cells(record.content)
         else:
             cells = _cells(output, own)
-        reason = {_NO_PREDICTION: output.get(_NO_PREDICTION)}
-        return cells | (reason if isinstance(record.content, Instance) else {})
+        if isinstance(record.content, Instance):
+            self._check_new([_NO_PREDICTION], cells)
+            cells[_NO_PREDICTION] = output.get(_NO_PREDICTION)
+        return cells
+
+    def _check_new(self, names: Sequence[str], given: Collection[str]) -> None:
+        if twice := [name for name in names if name in given]:
+            problem = f"the input has a column {twice[0]!r} already; give it another name"
+            raise ConfigurationError(f"{self._path}: {problem}, or write a .jsonl file")
 
     def _results(self, output: JsonDict) -> Sequence[JsonDict]:
         if _ENTITIES in output:

@@ -140,6 +140,8 @@ def text_rows(path: str, columns: Sequence[str]) -> Iterator[Record]:
     if (table := read_table(sample)) is None:
         raise InputError(f"this is {container(sample)}, not a table", where=path)
     if missing := [column for column in columns if column not in table.columns]:
+        if not table.columns:
+            raise InputError("the table has no rows", where=path)
         shown = shorten(", ".join(table.columns), 200)
         raise InputError(f"no column is {missing[0]!r}, only {shown}", where=path)
     layout = DelimitedLayout(None if table.has_header else list(table.columns))

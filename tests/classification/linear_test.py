@@ -4,6 +4,7 @@ import csv
 import json
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -271,11 +272,32 @@ def test_rare_classes_are_told(tmp_path):
     assert mentions((tmp_path / "run/out.log").read_text(), "5", "'rare'")
 
 
-@pytest.mark.parametrize("rows", [TRAIN[:1] * 5, [("delivery", "x"), ("payment", "y")]])
+ONE_PAYMENT = [row for row in TRAIN if row[0] == "delivery"] + [("payment", "the invoice")] * 9
+
+
+@pytest.mark.parametrize("rows", [TRAIN[:1] * 5, [("delivery", "x"), ("payment", "y")], ONE_PAYMENT])
 def test_nothing_to_learn_from(tmp_path, rows):
     assert mentions(
-        error_of(ConfigurationError, train, tmp_path / "run", rows, classes=["delivery", "payment"]), "one"
+        error_of(ConfigurationError, train, tmp_path / "run", rows, classes=["delivery", "payment"]),
+        "learned",
     )
+
+
+def test_a_stop_before_the_weights_are_written(tmp_path, monkeypatch):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(linear, "sides_of", stop)
+    with pytest.raises(KeyboardInterrupt):
+        train(Path("run"), TRAIN)
+    assert not Path("run/model.tar.gz").exists()
+    monkeypatch.undo()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(linear, "evaluate", stop)
+    with pytest.raises(KeyboardInterrupt):
+        train(Path("again"), TRAIN, dev=str(MESSAGES / "dev.csv"))
+    assert load("again/model.tar.gz")("My parcel is late.").label in ("delivery", "payment", "account")
 
 
 def test_an_archive_is_opened_without_pickles_and_evaluated(run, allennlp, tmp_path):

@@ -87,6 +87,26 @@ def test_a_column_that_the_results_have_too(topics, tmp_path):
     assert list(read(output)[0]) == ["text", "predicted_label", "label", "probability"]
 
 
+def test_a_row_without_a_prediction(tmp_path):
+    """Its gold label is not taken for one, and a column with the name of the reason is not lost."""
+    columns = {"sentence1": "text", "label": "label", "columns": None}
+    overrides = json.dumps({f"dataset_reader.{key}": value for key, value in columns.items()})
+    predictor = task_predictor(open_archive("elmo:topics", overrides=overrides))
+    source, lines, table = (tmp_path / name for name in ("in.csv", "out.jsonl", "out.CSV"))
+    source.write_text(f'text,label\n{SHARES},Business\n"",Sports\n')
+    predict_file(predictor, str(source), str(lines), by_reader=True)
+    record = json.loads(lines.read_text().splitlines()[1])
+    assert "no_prediction" in record
+    assert "label" not in record
+    predict_file(predictor, str(source), str(table), by_reader=True)
+    assert [row["label"] for row in read(table)] == ["Business", "Sports"]
+    assert [row["predicted_label"] for row in read(table)] == ["Business", ""]
+    source.write_text(f"text,no_prediction\n{SHARES},keep\n")
+    with pytest.raises(ConfigurationError) as caught:
+        predict_file(predictor, str(source), str(table), by_reader=True)
+    assert "'no_prediction'" in str(caught.value)
+
+
 def test_no_class_has_the_probability(tmp_path):
     source, output = tmp_path / "in.csv", tmp_path / "out.csv"
     source.write_text(f"id,text\n1,{SHARES}\n2,\n")
