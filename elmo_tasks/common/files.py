@@ -70,13 +70,15 @@ def open_input(path: FilePath) -> BufferedReader:
 
 
 def decompressed(file: BufferedReader) -> BinaryIO:
-    """Returns the content of a gzip, bzip2 or xz file, known by its first bytes, or else the file itself."""
+    """
+    Returns the content of a gzip, bzip2, xz or lzma file, known by its first bytes, or else the file itself.
+    """
     head = file.peek(10)[:10]
     if head.startswith(b"\x1f\x8b"):
         return cast(BinaryIO, GzipFile(fileobj=file))
     if head.startswith(b"BZh") and head[4:] == b"1AY&SY":
         return cast(BinaryIO, BZ2File(file))
-    return cast(BinaryIO, LZMAFile(file) if head.startswith(b"\xfd7zXZ\0") else file)
+    return cast(BinaryIO, LZMAFile(file) if head.startswith((b"\xfd7zXZ\0", b"]\0\0")) else file)
 
 
 def is_archive(file: Path) -> bool:
@@ -347,7 +349,8 @@ def unpacked(file: Path, cache: Path) -> Path:
 
 def unpack(file: Path, folder: Path) -> None:
     """
-    Unpacks a zip archive or a tar: plain, or packed by gzip, bzip2 or xz, whose checksum is read to the end.
+    Unpacks a zip archive or a tar: plain, or packed by gzip, bzip2, xz or lzma, read to the end for its
+    checksum.
 
     # Raises
     `ElmoError`, with the file and the member: it leads outside of the folder, or is neither a file nor a

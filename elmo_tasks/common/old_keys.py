@@ -93,7 +93,7 @@ OLD_KEYS = (
     ),
     OldKey(
         'a list as `"cuda_device"` of the trainer',
-        '`"distributed": {"cuda_devices": [0, 1]}`, beside the trainer',
+        '`"distributed": {"cuda_devices": [0, 1]}`, next to the trainer',
         r"trainer\.cuda_device",
         _is_list,
     ),

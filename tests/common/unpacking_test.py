@@ -1,5 +1,6 @@
 import gzip
 import io
+import lzma
 import struct
 import tarfile
 import zipfile
@@ -90,6 +91,18 @@ def test_files_their_second_names_and_folders_are_taken(tmp_path, folder, mode):
     files.unpack(write_tar(tmp_path / "x", *members, mode=mode), folder)
     assert {(folder / name).read_bytes() for name in ("x/y", "z", "x/w")} == {CONTENT}
     assert (folder / "empty").is_dir()
+
+
+def test_the_old_form_of_xz(tmp_path, folder):
+    """As `xz --format=lzma` writes it."""
+    archive = write_tar(tmp_path / "x.tar", file("x"), mode="w")
+    archive.write_bytes(lzma.compress(archive.read_bytes(), format=lzma.FORMAT_ALONE))
+    assert files.is_archive(archive)
+    files.unpack(archive, folder)
+    assert (folder / "x").read_bytes() == CONTENT
+    archive.write_bytes(archive.read_bytes()[:-20])
+    with pytest.raises((EOFError, tarfile.TarError)):
+        files.unpack(archive, folder)
 
 
 def test_a_damaged_header_in_a_plain_tar_is_not_its_end(tmp_path, folder):
