@@ -141,7 +141,8 @@ def _read(
                 weights_file=weights_file,
                 cuda_device=gpu,
             )
-    _check_numbers(model, archived_state(folder, weights_file))
+    # An ensemble may have its members elsewhere.
+    _check_numbers(model, archived_state(folder, weights_file) if os.path.exists(weights_file) else {})
     meta = None
     if (meta_file := folder / META_NAME).exists():
         meta = Meta(**read_json_object(meta_file, where=META_NAME))
