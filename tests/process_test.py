@@ -62,7 +62,15 @@ def test_a_start_of_python():
         )
         for options in ([], ["-S"])
     )
-    others = ("_distutils_hack", "__editable__", "sitecustomize", "usercustomize", "site", "_sitebuiltins")
+    others = (
+        "encodings",
+        "_distutils_hack",
+        "__editable__",
+        "sitecustomize",
+        "usercustomize",
+        "site",
+        "_sitebuiltins",
+    )
     assert finders[0] == "ElmoTasksFinder"
     assert [
         name for name in finders if name not in ("ElmoTasksFinder", "DistutilsMetaFinder")
@@ -88,8 +96,8 @@ def test_an_import(script, changed, modules):
 
 @pytest.mark.parametrize("script", ["import elmo_tasks.suite", "import elmo_tasks; elmo_tasks.load('ner')"])
 def test_the_suite(script):
-    """PyTorch and what it imports bring warning filters, and names in `sys.modules`."""
-    of_torch = changes("import torch, numpy, tqdm")
+    """PyTorch and what it imports bring warning filters, and names in `sys.modules`, and filelock a hook."""
+    of_torch = changes("import torch, numpy, filelock, tqdm")
     found = changes(script)
     assert found.keys() - of_torch.keys() <= {"warnings"}
     assert found.get("stand-ins", []) == of_torch.get("stand-ins", [])
