@@ -62,7 +62,15 @@ def test_a_start_of_python():
         )
         for options in ([], ["-S"])
     )
-    others = ("_distutils_hack", "__editable__", "sitecustomize", "usercustomize", "site", "_sitebuiltins")
+    others = (
+        "encodings",
+        "_distutils_hack",
+        "__editable__",
+        "sitecustomize",
+        "usercustomize",
+        "site",
+        "_sitebuiltins",
+    )
     assert finders[0] == "ElmoTasksFinder"
     assert [
         name for name in finders if name not in ("ElmoTasksFinder", "DistutilsMetaFinder")

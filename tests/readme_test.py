@@ -21,8 +21,7 @@ from allennlp.common.plugins import import_plugins
 from elmo_tasks.archives.opening import trained_archives
 from elmo_tasks.common.files import bundled
 from elmo_tasks.elmo import Elmo
-from elmo_tasks.elmo.files import read_options
-from elmo_tasks.elmo.model.weight_file import read_weights, write_weights
+from tests.elmo.files import as_hdf5
 from tests.elmo.many_langs import make_folder, make_zip
 from tests.forked import Command, exit_code
 from tests.training_configs_test import ON_THE_PAGES
@@ -111,18 +110,15 @@ def folder(tmp_path, monkeypatch):
         squad["data"] = [{"title": "", "paragraphs": squad["data"][0]["paragraphs"][:2]}]
         path.write_text(json.dumps(squad))
     ner, elmo = bundled("fixtures/ner"), bundled("fixtures/elmo")
-    for name in ("conll2003", "wnut17", "elmo", "seqvec"):
+    for name in ("conll2003", "wnut17"):
         (tmp_path / "data" / name).mkdir(parents=True)
     for split in ("train", "dev"):
         text = (ner / f"{split}.conll").read_text()
         (tmp_path / f"data/conll2003/{split}.txt").write_text(text)
         two_columns = re.sub(r"(?m)^(\S+) .* (\S+)$", r"\1\t\2", text)
         (tmp_path / f"data/wnut17/{split}.conll").write_text(two_columns)
-    options = read_options(elmo / "options.json")
     for each in ("elmo", "seqvec") if HAS["h5py"] else ():
-        shutil.copy(elmo / "options.json", tmp_path / "data" / each)
-        weights = dict(read_weights(elmo / "weights.safetensors", options))
-        write_weights(tmp_path / "data" / each / "weights.hdf5", options, weights)
+        as_hdf5(elmo, tmp_path / "data" / each)
     (tmp_path / "data/mine").mkdir()
     for split in ("train", "dev"):
         rows = "A warm and funny film.,good\nI hated every minute.,bad\n"

@@ -142,7 +142,9 @@ def build(base: Any, name: str, **changes: Any) -> Any:
     return base.from_params(params, **EXTRAS.get(base, {}))
 
 
-OF_EXTRAS = {"fastapi", "gensim", "prometheus_client", "pyarrow", "ray", "starlette", "uvicorn"}
+OF_EXTRAS = {
+    *("fastapi", "gensim", "h5py", "lmdb", "prometheus_client", "pyarrow", "ray", "starlette", "uvicorn")
+}
 """Packages that may be missing; no config names a class that needs them."""
 
 

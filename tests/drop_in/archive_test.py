@@ -18,6 +18,7 @@ from allennlp.training.util import evaluate
 
 from elmo_tasks import drop_in, load
 from elmo_tasks.common.files import bundled, unpack
+from tests.elmo.files import as_hdf5
 from tests.errors import mentions
 
 drop_in.uninstall()
@@ -30,12 +31,11 @@ def _as_it_was():
     drop_in.uninstall()
 
 
-def config(epochs: int = 1, **elmo) -> dict:
+def config(files: dict[str, str], epochs: int = 1, **elmo) -> dict:
     """A small `crf_tagger`, as it is written with AllenNLP alone."""
     block = {
         "type": "elmo_token_embedder",
-        "options_file": str(bundled("fixtures/elmo/options.json").resolve()),
-        "weight_file": str(bundled("fixtures/elmo/weights.safetensors").resolve()),
+        **files,
         "projection_dim": 10,
         **elmo,
     }
@@ -57,9 +57,11 @@ def config(epochs: int = 1, **elmo) -> dict:
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory):
     """The path of it."""
+    pytest.importorskip("h5py")
     import_module_and_submodules("allennlp_models.tagging")
     folder = tmp_path_factory.mktemp("stock") / "run"
-    train_model(Params(config()), str(folder))
+    files = as_hdf5(bundled("fixtures/elmo"), folder.with_name("bilm"))
+    train_model(Params(config(files)), str(folder))
     return folder / "model.tar.gz"
 
 

@@ -15,7 +15,7 @@ from allennlp.modules.elmo import batch_to_ids
 import elmo_tasks
 from elmo_tasks import drop_in
 from elmo_tasks.drop_in import AllenNlpElmo, Elmo
-from tests.elmo.files import SENTENCES, make_files, make_word_files
+from tests.elmo.files import SENTENCES, make_files, make_word_files, needs_h5py
 
 drop_in.uninstall()
 
@@ -31,6 +31,7 @@ BLOCKS: list[dict[str, Any]] = [
 
 def both(files: dict[str, str], **block: Any) -> tuple[AllenNlpElmo, Elmo]:
     """AllenNLP's with mixes that differ, and ours with the state dict of AllenNLP's."""
+    pytest.importorskip("h5py")
     block = {"num_output_representations": 1, "dropout": 0.0} | block
     theirs, ours = AllenNlpElmo(**files, **block), Elmo(**files, **block)
     torch.manual_seed(1)
@@ -109,6 +110,7 @@ class Peer(torch.nn.Module, FromParams):
         self.elmo = elmo
 
 
+@needs_h5py
 def test_a_model_that_was_imported_before(files):
     config = {"elmo": {**files, "num_output_representations": 2}}
     drop_in.install()

@@ -13,7 +13,7 @@ from allennlp.modules.elmo import _ElmoBiLm, batch_to_ids
 from allennlp.nn.util import remove_sentence_boundaries
 
 from elmo_tasks import ElmoEmbedder, drop_in
-from tests.elmo.files import FILLING, SENTENCES, make_files
+from tests.elmo.files import FILLING, SENTENCES, make_files, needs_h5py
 from tests.errors import mentions
 
 drop_in.uninstall()
@@ -64,6 +64,7 @@ def test_as_seqvec_calls_it(installed, tmp_path):
             assert np.concatenate(protein, axis=1).shape == (len(proteins[name]), 3 * ours.dim)
 
 
+@needs_h5py
 def test_the_names_of_allennlp_0_9(installed, files):
     from allennlp.commands.elmo import DEFAULT_BATCH_SIZE, empty_embedding
     from allennlp.commands.elmo import ElmoEmbedder as Old

@@ -24,7 +24,7 @@ from torch.nn.utils import parameters_to_vector, parametrizations, prune, vector
 
 from elmo_tasks import drop_in
 from elmo_tasks.drop_in import AllenNlpElmo, Elmo
-from tests.elmo.files import SENTENCES
+from tests.elmo.files import SENTENCES, needs_h5py
 
 drop_in.uninstall()
 
@@ -394,6 +394,7 @@ class Maker:
             drop_in.uninstall()
 
 
+@needs_h5py
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("run", USES.values(), ids=USES)
 def test_the_same_as_stock(files, run):

@@ -68,6 +68,7 @@ def test_a_vocabulary_belongs_to_a_bilm_of_words_alone(words, tmp_path):
 
 def test_activations_of_words(words, tmp_path):
     """They are found by the words, even by words that the biLM does not tell apart."""
+    pytest.importorskip("lmdb")
     elmo, kept = Elmo(**words), Elmo(activations=str(tmp_path / "kept"), **words)
     encoded, encode = [], kept.bilm.encode
     kept.bilm.encode = lambda ids, start: encoded.append(len(ids)) or encode(ids, start)
@@ -105,6 +106,7 @@ def test_a_task_with_words(words, tmp_path):
 
 def test_activations_of_many_langs(languages, tmp_path):
     """They are found by all bits of a character: two that differ by 2^16 are two."""
+    pytest.importorskip("lmdb")
     elmo = Elmo(weight_file=str(languages))
     kept = Elmo(weight_file=str(languages), activations=str(tmp_path / "kept"))
     for sentences in ([["서울"], ["a"]], [[chr(ord("a") + (1 << 16))], ["a"]], many_langs.SENTENCES):

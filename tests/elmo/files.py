@@ -2,6 +2,7 @@
 
 import copy
 import json
+import shutil
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import torch
 from elmo_tasks.elmo import BiLm, BiLmOptions, FrozenBiLm, TrainedBiLm, files
 from elmo_tasks.elmo.model.characters import CHARACTERS_PER_WORD, character_ids
 from elmo_tasks.elmo.model.folders import BiLmFolder
-from elmo_tasks.elmo.model.weight_file import write_weights
+from elmo_tasks.elmo.model.weight_file import read_weights, write_weights
 
 HAS_H5PY = find_spec("h5py") is not None
 WEIGHTS = "weights.hdf5" if HAS_H5PY else "weights.safetensors"
@@ -98,6 +99,15 @@ def block_of(folder: Path) -> dict[str, str]:
         "options_file": str(folder / "options.json"),
         "weight_file": str(BiLmFolder(folder).file(*files.WEIGHTS)),
     }
+
+
+def as_hdf5(source: Path, folder: Path) -> dict[str, str]:
+    """Writes the files of a biLM with its weights in HDF5, and returns them by their keys in a config."""
+    folder.mkdir()
+    options = BiLmOptions.read(shutil.copy(source / "options.json", folder))
+    weights = dict(read_weights(block_of(source)["weight_file"], options))
+    write_weights(folder / "weights.hdf5", options, weights)
+    return block_of(folder)
 
 
 def make_word_files(folder: Path) -> dict[str, str]:

@@ -121,6 +121,7 @@ def test_overrides_of_what_an_archive_holds_are_refused(block, tmp_path):
     archive(tmp_path, built(block), block=block)
     with pytest.raises(ConfigurationError, match=rf"{PATH}weight_file: .*'/other'"):
         built({**block, "weight_file": "/other"}, serialization_dir=str(tmp_path))
+    pytest.importorskip("lmdb")
     embedder = built({**block, "activations": str(tmp_path / "activations")}, serialization_dir=str(tmp_path))
     assert embedder.elmo.activations is not None
 

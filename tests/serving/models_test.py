@@ -7,7 +7,8 @@ from unittest.mock import patch
 import pytest
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import Instance
-from jsonschema import ValidationError, validate
+
+jsonschema = pytest.importorskip("jsonschema", reason="it comes with the extra ray")
 
 from elmo_tasks.pipeline.predictor import TaskPredictor
 from elmo_tasks.serving.answers import Answers, Limits, Query, Refusal
@@ -128,12 +129,12 @@ def test_the_schema_allows_the_fields_that_predictors_read(name, options):
         if "sentences" not in form:
             optional.pop("speakers", None)
         for whole in (content | {name: optional[name] for name in needed}, content | optional):
-            validate([whole, whole], schema)
+            jsonschema.validate([whole, whole], schema)
             assert isinstance(predictor.example(whole), Instance)
         for name, wrong in product(form, (None, 1)):
             part = {other: value for other, value in (content | optional).items() if other != name}
             bad = part if wrong is None else part | {name: wrong}
-            with pytest.raises(ValidationError):
-                validate(bad, schema)
+            with pytest.raises(jsonschema.ValidationError):
+                jsonschema.validate(bad, schema)
             with pytest.raises(ConfigurationError):
                 predictor.to_instance(predictor.read(bad))

@@ -13,6 +13,7 @@ from tests.elmo.files import (
     make_block,
     make_files,
     make_word_files,
+    needs_h5py,
     random_bilm,
     read_bilm,
 )
@@ -59,6 +60,7 @@ def test_carries_the_state_like_the_original(tmp_path, reads):
             np.testing.assert_allclose(layers[:, row, : len(words)].detach(), lane(words), atol=1e-5)
 
 
+@needs_h5py
 def test_equals_allennlp_in_all_layers(tmp_path):
     files = make_files(tmp_path)
     ours, theirs = read_bilm(*files).double(), _ElmoBiLm(*map(str, files)).double()
