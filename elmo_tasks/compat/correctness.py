@@ -233,6 +233,8 @@ def _create_or_recover(
 ) -> None:
     folder = Path(serialization_dir)
     saved = folder / CONFIG_NAME
+    if force:
+        _refuse_inputs_as_outputs(params, serialization_dir)
     if folder.is_dir() and not recover and any(folder.iterdir()):
         if not saved.exists():
             raise ConfigError("the folder has other files", where=folder, remedy="name another one")
@@ -243,8 +245,6 @@ def _create_or_recover(
         before = Params.from_file(saved)
         _check_same(params, before)
         params = before
-    if force:
-        _refuse_inputs_as_outputs(params, serialization_dir)
     stock(params, serialization_dir, recover, force)
 
 

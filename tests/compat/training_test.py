@@ -114,7 +114,7 @@ def test_a_training_that_diverges(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", ["", "a.conll", "*.conll", "a.zip!a.conll"])
 def test_force_keeps_what_the_run_reads(tmp_path, name):
-    """Only data in the folder of the run is refused; `run2` is another folder than `run`."""
+    """Data in the folder is refused, and a folder without a run; `run2` is another folder than `run`."""
     run = tmp_path / "run"
     for folder in (run, tmp_path / "run2"):
         folder.mkdir()
@@ -123,7 +123,10 @@ def test_force_keeps_what_the_run_reads(tmp_path, name):
     inside, beside = (Params({"train_data_path": f"{tmp_path}/{each}/{name}"}) for each in ("run", "run2"))
     with pytest.raises(ConfigurationError, match=r"^--force .* train_data_path "):
         training_util.create_serialization_dir(inside, run, recover=False, force=True)
+    with pytest.raises(ConfigurationError, match="the folder has other files"):
+        training_util.create_serialization_dir(beside, run, recover=False, force=True)
     assert (run / "a.conll").exists()
+    (run / "config.json").touch()
     training_util.create_serialization_dir(beside, run, recover=False, force=True)
     assert not (run / "a.conll").exists()
 
