@@ -1,6 +1,7 @@
 """The biLMs that are measured: sizes, files, and those that an experiment trains before its task."""
 
 import json
+import shutil
 import time
 from collections.abc import Callable, Iterable
 from itertools import islice
@@ -15,6 +16,7 @@ from elmo_tasks.commands.experiments import train_and_report
 from elmo_tasks.common.files import bundled
 from elmo_tasks.data.input_files import read_lines
 from elmo_tasks.elmo import BiLm, BiLmOptions, CharacterOptions
+from elmo_tasks.elmo.model.array_file import opened, write_arrays
 from elmo_tasks.elmo.model.weight_file import write_weights
 from elmo_tasks.training.experiments import TrainingRun
 
@@ -63,17 +65,21 @@ PERPLEXITIES = ("perplexity_forward", "perplexity_backward")
 
 
 def bilm_files(folder: Path, size: str) -> Files:
-    """The files of one of `SIZES`; random weights are written to the folder, unless they are there."""
-    if size in BUNDLED:
-        bilm = bundled(BUNDLED[size])
-        return str(bilm / "options.json"), str(bilm / "weights.safetensors")
+    """The files of one of `SIZES`, in HDF5 for the peer, written to the folder unless they are there."""
     options_file, weight_file = folder / f"{size}.json", folder / f"{size}.hdf5"
     if not weight_file.exists():
-        options = PUBLISHED[size]
-        torch.manual_seed(13)
         folder.mkdir(parents=True, exist_ok=True)
-        options_file.write_text(json.dumps(options.to_json()))
-        write_weights(weight_file, options, BiLm(options=options).state_dict())
+        if size in BUNDLED:
+            bilm = bundled(BUNDLED[size])
+            shutil.copy(bilm / "options.json", options_file)
+            with opened(bilm / "weights.safetensors", "biLM weights") as file:
+                arrays = ((name, file.read(name, file.shape(name) or ())) for name in file.names())
+                write_arrays(weight_file, arrays)
+        else:
+            options = PUBLISHED[size]
+            torch.manual_seed(13)
+            options_file.write_text(json.dumps(options.to_json()))
+            write_weights(weight_file, options, BiLm(options=options).state_dict())
     return str(options_file), str(weight_file)
 
 

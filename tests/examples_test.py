@@ -27,8 +27,9 @@ PROJECT = bundled("fixtures").resolve().parent
 def test_notebooks(path, tmp_path, monkeypatch):
     """They run, print what is stored, and draw as many figures."""
     text = path.read_text(encoding="utf-8")
-    if "keyed_vectors" in text:
-        pytest.importorskip("gensim")
+    for package, written in (("gensim", "keyed_vectors"), ("h5py", ".hdf5")):
+        if written in text:
+            pytest.importorskip(package)
     monkeypatch.chdir(tmp_path)
     cells = notebook.code_cells(json.loads(text))
     for cell, outputs in zip(cells, notebook.run(cells), strict=True):

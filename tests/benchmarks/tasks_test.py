@@ -9,6 +9,7 @@ from benchmarks.__main__ import main
 from benchmarks.results import COLUMNS
 from elmo_tasks.common.files import bundled
 from elmo_tasks.common.table import Table
+from tests.elmo.files import needs_h5py
 
 pytestmark = pytest.mark.slow
 
@@ -33,6 +34,7 @@ def metrics(path, system):
     return table.where("system", system).column("metric")
 
 
+@needs_h5py
 @pytest.mark.parametrize("task", SMALL)
 def test_epochs_in_turn(task, tmp_path, capsys):
     data = bundled(f"fixtures/{task}")
@@ -71,6 +73,7 @@ def test_scores_of_a_task_with_its_own_metric_go_on_after_a_kill(tmp_path, capsy
         run(*arguments, "--epochs", 2)
 
 
+@needs_h5py
 def test_the_encoder(tmp_path, capsys):
     text = tmp_path / "text.gz"
     text.write_bytes(gzip.compress(bundled("fixtures/elmo/sentences.txt").read_bytes()))
@@ -83,6 +86,7 @@ def test_the_encoder(tmp_path, capsys):
         assert names.count("tiny: peak memory, GB") == 1
 
 
+@needs_h5py
 def test_embed_from_start_to_end(tmp_path):
     arguments = ["-n", 3, "--size", "tiny", "--rounds", 1, "--csv", tmp_path / "rows.csv"]
     run("embed-speed", bundled("fixtures/elmo/sentences.txt"), tmp_path, *arguments)

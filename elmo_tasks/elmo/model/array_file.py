@@ -108,7 +108,7 @@ class ArrayFile(ABC):
             problem = f"has the shape {stored}, but the options say {shape}"
         else:
             problem = self._problem(dataset)
-        array = np.empty(0, np.float32)
+        array: Any = np.empty(0, np.float32)
         if not problem:
             content = self._content(dataset)
             if self._checksum(dataset) not in (None, _checksum(dataset, content)):
