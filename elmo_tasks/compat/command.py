@@ -216,8 +216,7 @@ def telling_how_to_recover(folder: Path) -> Iterator[None]:
         if (folder / CONFIG_NAME).exists():
             archive = folder / ARCHIVE
             kept = f", the best of which is in {archive}" if archive.exists() else ""
-            if Params.from_file(folder / CONFIG_NAME)["trainer"].get("type") != "elmo_linear":
-                epochs = len(list(folder.glob("metrics_epoch_*.json")))
+            if epochs := len(list(folder.glob("metrics_epoch_*.json"))):
                 error.add_note(f"epochs that are done: {epochs}{kept}")
             error.add_note("the same command continues with --recover, and starts over with --force")
         raise
