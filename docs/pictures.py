@@ -1,7 +1,7 @@
 """
 Takes the pictures of the page for the README and the site: `make pictures`, with Chromium or Chrome.
 
-A text beside them has the version that they show, and what the page says of the model.
+A text next to them has the version that they show, and what the page says of the model.
 """
 
 import shutil

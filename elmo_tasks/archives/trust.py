@@ -92,7 +92,7 @@ def offline() -> Iterator[None]:
 
 
 def _count_numbers() -> Callable[[], None]:
-    """Has every module tell of its tensors before it fills them with numbers."""
+    """Has every module report its tensors before it fills them with numbers."""
 
     def count(module: torch.nn.Module, name: str, tensor: torch.Tensor | None) -> None:
         if tensor is None or (left := _numbers_left.get(None)) is None:

@@ -130,13 +130,13 @@ def cross_validate(
 ) -> CrossValidation:
     """
     Tries weaker penalties until the log loss on the folds no longer falls. Texts whose `copies` are equal
-    stand in one fold. Data that cannot be divided into folds are a `ConfigurationError`. *Shape:* `labels`
+    are in one fold. Data that cannot be divided into folds are a `ConfigurationError`. *Shape:* `labels`
     `(texts,)`, some of the `classes`; or, for texts with several labels, `(texts, classes)`, of 0 and 1, with
     a regression for each class.
     """
     numbers = {copy: number for number, copy in enumerate(dict.fromkeys(copies))}
     of_texts = np.array([numbers[copy] for copy in copies])
-    # Of several copies, the first stands for all.
+    # Folds are drawn of the first copies.
     different = labels[np.unique(of_texts, return_index=True)[1]]
     if labels.ndim == 1:
         divisions = _divisions(different, of_texts, folds, seed)

@@ -230,10 +230,12 @@ class LinearTrainer(StrictParams, Trainer):
         if self.model.several_labels:
             self.model.thresholds.copy_(torch.from_numpy(best_thresholds(gold, chosen.probabilities)))
         torch.save(self.model.state_dict(), Path(self._serialization_dir, _DEFAULT_WEIGHTS))
-        self._write(metadata, gold, chosen)
+        predicted = self._predicted(chosen.probabilities, gold, chosen)
+        self._write(metadata, gold, predicted, chosen.probabilities)
         metrics: dict[str, Any] = {"folds": len(chosen.folds), "C": chosen.C}
         metrics |= {
-            f"cross_validation_{name}": value for name, value in self._scores_of_folds(chosen, gold).items()
+            f"cross_validation_{name}": value
+            for name, value in self._scores_of_folds(predicted, gold, chosen).items()
         }
         if (loader := self._validation_data_loader) is not None:
             loader.set_target_device(self.cuda_device)
@@ -268,9 +270,10 @@ class LinearTrainer(StrictParams, Trainer):
             torch.cat(labels).numpy()[rows],
         )
 
-    def _scores_of_folds(self, chosen: "CrossValidation", gold: np.ndarray) -> dict[str, float]:
+    def _scores_of_folds(
+        self, predicted: np.ndarray, gold: np.ndarray, chosen: "CrossValidation"
+    ) -> dict[str, float]:
         """Returns all scores, the spread of two of them, and the first by a share of the texts."""
-        predicted = self._predicted(chosen.probabilities, gold, chosen)
         scores = self._scores(predicted, gold)
         of_folds = [self._scores(predicted[fold], gold[fold]) for fold in chosen.folds]
         first = "micro_f1" if self.model.several_labels else "accuracy"
@@ -296,10 +299,15 @@ class LinearTrainer(StrictParams, Trainer):
         self.model.metric(torch.from_numpy(predicted), torch.from_numpy(gold))
         return self.model.metric.get_metric(reset=True)
 
-    def _write(self, metadata: list[ClassifierText], gold: np.ndarray, chosen: "CrossValidation") -> None:
+    def _write(
+        self,
+        metadata: list[ClassifierText],
+        gold: np.ndarray,
+        predicted: np.ndarray,
+        probabilities: np.ndarray,
+    ) -> None:
         names, several = self.model.labels, self.model.several_labels
-        outputs = {"metadata": metadata, "probabilities": torch.from_numpy(chosen.probabilities)}
-        predicted = self._predicted(chosen.probabilities, gold, chosen)
+        outputs = {"metadata": metadata, "probabilities": torch.from_numpy(probabilities)}
         with open(Path(self._serialization_dir, PREDICTIONS), "w", encoding="utf-8") as file:
             for result, ids, found in zip(self.model.results(outputs), gold, predicted, strict=True):
                 record = result.to_json()

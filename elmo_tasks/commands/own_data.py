@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import fields
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -394,8 +395,14 @@ def _known_to_bilm(texts: Iterable[str]) -> float:
     words = [word.lower() for text in texts for word in re.findall(r"[^\W\d_]+", text)]
     if len(words) < _FEW_WORDS:
         return 1.0
-    known = {word.lower() for word in bundled(_VOCABULARY).read_text(encoding="utf-8").splitlines()}
+    known = _known_words()
     return sum(word in known for word in words) / len(words)
+
+
+@cache
+def _known_words() -> frozenset[str]:
+    """Returns the vocabulary of the bundled biLM in lower case."""
+    return frozenset(bundled(_VOCABULARY).read_text(encoding="utf-8").lower().splitlines())
 
 
 def has_several_labels(reader: Mapping[str, Any]) -> bool:
