@@ -51,6 +51,7 @@ from elmo_tasks.embedding.batches import BATCH_TOKENS, NumberedSentence, batches
 from elmo_tasks.embedding.corpus import Corpus
 from elmo_tasks.language_model.model import BiLmModel, words_by_class
 from elmo_tasks.language_model.softmax import FullSoftmax, Softmax
+from elmo_tasks.standalone.folder import GRAPH, PAGE, TYPES, write_model
 
 OPTIONS, VOCABULARY = "options.json", "vocab.txt"
 OFFICIAL = {"official": "weights.hdf5", "safetensors": "weights.safetensors"}
@@ -64,8 +65,10 @@ class Export(Verb):
     description = f"""Writes the biLM of a training, or of a task's model: {OPTIONS} and weights.hdf5, which
         this project, AllenNLP and other tools read, and {VOCABULARY}, the words of the softmax and of word
         input. An adaptive softmax has no place in that layout, and is left out. With --format safetensors it
-        writes weights.safetensors, which this project reads without h5py. With --format onnx it writes
-        {ONNX}, from characters to all layers; ARCHIVE may also be a folder or zip of the official layout."""
+        writes weights.safetensors, which this project reads without h5py. With --format onnx it writes a
+        biLM, of a training or of a folder or zip of the official layout, as {ONNX}, from characters to all
+        layers; and the model of a task ({", ".join(TYPES)}) as a whole, with its biLM: a graph, and {PAGE},
+        which prints the lines of `allennlp predict` and needs NumPy and onnxruntime alone."""
 
     archive: Input = archive_argument()
     output: Path = positional("DIR", "folder to write the files to")
@@ -93,7 +96,6 @@ class Export(Verb):
         if output.exists() and not output.is_dir():
             raise ConfigurationError(f"{output} is not a folder")
         if self.format == "onnx":
-            check_output(output / ONNX, force=self.force)
             self._write_onnx()
             return
         weights = OFFICIAL[self.format]
@@ -127,16 +129,30 @@ class Export(Verb):
 
     def _write_onnx(self) -> None:
         refuse_given(self, "is not for --format onnx", names=("dtype", "average_with", "standardize"))
-        bilm: BiLm | FrozenBiLm
-        if _is_official(self.archive):
-            bilm = read_frozen_bilm(read_options(self.archive), self.archive)
-        else:
-            bilm = read_trained(self.archive).bilm
-        with partial_folder(self.output.resolve()) as folder:
-            write_onnx(bilm, folder / ONNX)
-            self.output.mkdir(exist_ok=True)
-            publish(folder, self.output, [ONNX])
-        print(f"{self.output}: {ONNX}; from characters to {bilm.options.n_layers + 1} layers")
+        output = self.output
+        archive = None if _is_official(self.archive) else open_archive(self.archive)
+        of_task = archive is not None and not isinstance(archive.model, BiLmModel)
+        check_output(output / (GRAPH if of_task else ONNX), force=self.force)
+        with partial_folder(output.resolve()) as folder:
+            if archive is not None and of_task:
+                try:
+                    names = write_model(archive, folder)
+                except ElmoError as error:
+                    raise ElmoError(error.what, where=self.archive, remedy=error.remedy) from error
+                content = f"the whole model; `python {output / PAGE} INPUT` predicts"
+            else:
+                bilm: BiLm | FrozenBiLm
+                if archive is None:
+                    bilm = read_frozen_bilm(read_options(self.archive), self.archive)
+                else:
+                    bilm = archive.model.bilm
+                write_onnx(bilm, folder / ONNX)
+                names, content = [ONNX], f"from characters to {bilm.options.n_layers + 1} layers"
+            for name in names:
+                check_output(output / name, force=self.force)
+            output.mkdir(exist_ok=True)
+            publish(folder, output, names)
+        print(f"{output}: {', '.join(names)}; {content}")
 
 
 class Trained(NamedTuple):

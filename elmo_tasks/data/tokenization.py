@@ -5,10 +5,8 @@ The tokenizer of a reader's config is part of its archive, so that prediction sp
 """
 
 import re
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, lru_cache, partial
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Union
 
 from allennlp.common import Params
@@ -49,13 +47,6 @@ _WORD_AND_PUNCTUATION = re.compile(r"\w*[^\W\d_]{2}[.,;:!?]+[\"')]*")
 _UNSPACED_PUNCTUATION = re.compile("[\u3001\u3002\uff01\uff0c\uff1a\uff1b\uff1f]")
 _LONG = 12
 """Characters that the words of a line have on average only where no blanks are between them."""
-_LINE_ENDS = "\n\r\v\f\x85\u2028\u2029"
-_LINE = re.compile(rf"[^\t{_LINE_ENDS}]+")
-_LINE_END = re.compile(rf"\r\n|[{_LINE_ENDS}]")
-_ITEM = re.compile(r"([-*+>\u2022-\u2043\u25a0-\u25ff]|\(?(\d{1,3}|[a-z])[.)])\s")
-_SENTENCE_END = re.compile(r"(?<=\w{4})[.!?]+[\"')\]]*(\s|$)")
-_WRAPPED = 60
-"""The characters of a line of prose that shows by its length that it is wrapped."""
 
 
 class Words(NamedTuple):
@@ -64,35 +55,6 @@ class Words(NamedTuple):
     text: str
     words: list[str]
     offsets: list[tuple[int, int]]
-
-
-def line_starts(text: str, offsets: Sequence[tuple[int, int]]) -> list[int]:
-    """
-    Returns the first word of a text, of each later paragraph, and of each line or cell of a list. A line that
-    continues the prose of the line before is not among them.
-    """
-    starts = [bisect_left(offsets, (start,)) for start in _line_starts(text)]
-    return sorted({0, *starts} - {len(offsets)})
-
-
-def _line_starts(text: str) -> Iterator[int]:
-    """Yields, from the last to the first, the start of each line or cell that begins a sentence."""
-    lines = [line for line in _LINE.finditer(text) if not line.group().isspace()]
-    is_closed = False  # by the end of a sentence further down in the paragraph
-    for before, line in reversed(list(pairwise(lines))):
-        is_closed = is_closed or bool(_SENTENCE_END.search(line.group()))
-        gap = text[before.end() : line.start()]
-        ends_paragraph = bool(set(gap) & set("\t\u2029")) or len(_LINE_END.findall(gap)) > 1
-        if ends_paragraph or not _continues(before.group().strip(), line.group().strip(), is_closed):
-            yield line.start()
-        is_closed = is_closed and not ends_paragraph
-
-
-def _continues(before: str, line: str, is_closed: bool) -> bool:
-    """Returns whether a line continues the one before: it starts in lower case, or follows wrapped prose."""
-    is_prose = any(len(word) > 3 and word.islower() for word in before.split())
-    is_wrapped = is_prose and (is_closed or len(before) >= _WRAPPED)
-    return not _ITEM.match(line) and (line[0].islower() or is_wrapped)
 
 
 TokenizerChoice = Union[str, Tokenizer]
@@ -118,7 +80,7 @@ def chosen_tokenizer(choice: TokenizerChoice | None) -> Tokenizer:
     if not isinstance(choice, str):
         return choice
     if choice in _PLAIN:
-        return _Matches(_PLAIN[choice])
+        return Matches(_PLAIN[choice])
     if choice in Tokenizer.list_available():
         return Tokenizer.from_params(Params({"type": choice}))
     return SpacyRules(language=choice) if _LANGUAGE.fullmatch(choice) else SpacyRules(model=choice)
@@ -236,22 +198,28 @@ class SpacyRules(StrictParams, Tokenizer):
     def __init__(self, *, language: Name = "en", model: Optional[Name] = None) -> None:
         self._pipeline = shared_pipeline(language, model)
 
+    @property
+    def rules(self) -> "spacy.tokenizer.Tokenizer | None":
+        """SpaCy's tokenizer, or `None` for a language that has one of its own."""
+        pieces = self._pipeline(0).tokenizer
+        return pieces.rules if isinstance(pieces, PiecewiseRules) else None
+
     def tokenize(self, text: str) -> list[Token]:
         return [Token(token.text, idx=token.idx) for token in self._pipeline.tokens(text)]
 
 
-class _Matches(Tokenizer):
+class Matches(Tokenizer):
     """A tokenizer whose words are the matches of a pattern."""
 
     def __init__(self, pattern: re.Pattern[str]) -> None:
-        self._pattern = pattern
+        self.pattern = pattern
 
     def tokenize(self, text: str) -> list[Token]:
-        return [Token(match.group(), idx=match.start()) for match in self._pattern.finditer(text)]
+        return [Token(match.group(), idx=match.start()) for match in self.pattern.finditer(text)]
 
 
 @Tokenizer.register("elmo_syllables")
-class Syllables(StrictParams, _Matches):
+class Syllables(StrictParams, Matches):
     """A tokenizer into Hangul syllables, runs of other letters and digits, and other single characters."""
 
     def __init__(self) -> None:
@@ -325,16 +293,16 @@ class PiecewiseRules:
     """
 
     def __init__(self, rules: "spacy.tokenizer.Tokenizer") -> None:
-        self._rules = rules
+        self.rules = rules
 
     def __call__(self, text: str) -> "Doc":
         from spacy.tokens import Doc
 
-        docs = [self._rules(piece) for piece in _pieces(text)]
+        docs = [self.rules(piece) for piece in _pieces(text)]
         if len(docs) == 1:
             return docs[0]
         # `from_docs` returns None without pieces.
-        return Doc.from_docs(docs, ensure_whitespace=False) or Doc(self._rules.vocab)
+        return Doc.from_docs(docs, ensure_whitespace=False) or Doc(self.rules.vocab)
 
 
 def _pieces(text: str) -> Iterator[str]:

@@ -3,7 +3,7 @@
 import logging
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any
 
@@ -26,13 +26,27 @@ def write_onnx(bilm: FrozenBiLm | BiLm, path: FilePath) -> None:
     *Shape:* the input `ids`, int64, `(batch, tokens, 50)`, to `layers`, float32, `(layers, batch, tokens,
     dim)`.
     """
-    needed = [package for package in _NEEDED if find_spec(package) is None]
-    remedy = "install the extra: make install EXTRAS='onnx'"
-    if not needed and bilm.reads != "character_ids":
-        needed, remedy = [f"a biLM that reads character_ids, not {bilm.reads}"], ""
-    if needed:
-        raise ElmoError(f"ONNX needs {' and '.join(needed)}", remedy=remedy)
+    check_packages()
+    if bilm.reads != "character_ids":
+        raise ElmoError(f"ONNX needs a biLM that reads character_ids, not {bilm.reads}")
     model = Layers(bilm)
+    save_onnx(model, {"ids": model.example()}, dynamic_shapes(), ["layers"], path)
+
+
+def check_packages() -> None:
+    if missing := [package for package in _NEEDED if find_spec(package) is None]:
+        remedy = "install the extra: make install EXTRAS='onnx'"
+        raise ElmoError(f"ONNX needs {' and '.join(missing)}", remedy=remedy)
+
+
+def save_onnx(
+    model: nn.Module,
+    example: Mapping[str, torch.Tensor],
+    shapes: tuple[Any, ...],
+    outputs: Sequence[str],
+    path: FilePath,
+) -> None:
+    """Writes the graph of a module, which reads the tensors of `example` in this order."""
     log = logging.getLogger("torch.onnx")
     level = log.level
     log.setLevel(logging.ERROR)
@@ -41,10 +55,10 @@ def write_onnx(bilm: FrozenBiLm | BiLm, path: FilePath) -> None:
             warnings.simplefilter("ignore")
             program = torch.onnx.export(
                 model,
-                (model.example(),),
-                dynamic_shapes=dynamic_shapes(),
-                input_names=["ids"],
-                output_names=["layers"],
+                tuple(example.values()),
+                dynamic_shapes=shapes,
+                input_names=list(example),
+                output_names=list(outputs),
                 dynamo=True,
                 verbose=False,
             )

@@ -151,7 +151,7 @@ class NerPipe(ArchivePipe):
 
 def _lines(doc: Doc, token_indices: list[int]) -> Iterator[list[int]]:
     """Yields the tokens of each sentence that the lines of a text make within a sentence of spaCy."""
-    from elmo_tasks.data.tokenization import line_starts
+    from elmo_tasks.data.line_starts import line_starts
 
     span = doc[token_indices[0] : token_indices[-1] + 1]
     offsets = [

@@ -313,6 +313,8 @@ def stack_texts(first: TextFieldTensors, second: TextFieldTensors) -> TextFieldT
 
 
 def _stack(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
+    if torch.compiler.is_exporting():
+        return torch.cat([first, second])  # whose lengths are equal
     shape = [max(sizes) for sizes in zip(first.shape[1:], second.shape[1:], strict=True)]
     stacked = first.new_zeros(len(first) + len(second), *shape)
     for rows, tensor in ((stacked[: len(first)], first), (stacked[len(first) :], second)):

@@ -190,6 +190,8 @@ class CharacterCnn(StrictParams, TokenEmbedder):
     def forward(self, token_characters: torch.Tensor) -> torch.Tensor:
         """*Shape:* ids `(batch, tokens, characters)`, 0 for none, to `(batch, tokens, num_filters)`."""
         batch, tokens, length = token_characters.shape
+        if torch.compiler.is_exporting():
+            return self._features(token_characters.flatten(0, 1)).view(batch, tokens, -1)
         words, index = unique_rows(token_characters.view(-1, length))
         parts = words.split(max(1, _MAX_CHARACTERS // (length + 2 * self.margin)))
         features = torch.cat([self._features(part) for part in parts])

@@ -10,9 +10,10 @@ from allennlp.predictors import Predictor
 
 from elmo_tasks.common.batches import batch_sizes
 from elmo_tasks.data.fields import TagField
+from elmo_tasks.data.line_starts import line_starts
 from elmo_tasks.data.reader import join_words
 from elmo_tasks.data.tag_schemes import Scheme, Span, convert, from_spans
-from elmo_tasks.data.tokenization import Words, line_starts
+from elmo_tasks.data.tokenization import Words
 from elmo_tasks.ner.model import NerResult
 from elmo_tasks.ner.reader import NerSentence
 from elmo_tasks.pipeline.gradients import Gradients, labelled

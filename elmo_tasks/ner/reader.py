@@ -4,6 +4,7 @@ import logging
 from bisect import bisect_left, bisect_right
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal, Optional
@@ -11,6 +12,7 @@ from typing import Annotated, Any, Literal, Optional
 from allennlp.data import DatasetReader, Instance, Token
 from allennlp.data.fields import Field, MetadataField
 
+from elmo_tasks.common.files import local_or_bundled
 from elmo_tasks.common.values import Name, Names, OneOf
 from elmo_tasks.data.fields import Metadata, TagField
 from elmo_tasks.data.formats import Finding, Fit, Format, best_format
@@ -28,12 +30,12 @@ from elmo_tasks.data.formats.columns import (
 )
 from elmo_tasks.data.formats.entities import COMPANIONS, FORMATS, columns_by_name
 from elmo_tasks.data.formats.sample import Sample
-from elmo_tasks.data.input_files import InputError
+from elmo_tasks.data.input_files import InputError, read_lines
 from elmo_tasks.data.reader import TaskReader, check_words, join_words, text_field
 from elmo_tasks.data.tag_schemes import MixedSchemeError, Scheme, Span, TagError, TagReader, from_spans
 from elmo_tasks.data.tally import Tally
 from elmo_tasks.data.tokenization import Words, tokenizer_of_script
-from elmo_tasks.ner.reading import as_read, read_ranks
+from elmo_tasks.ner.reading import as_read
 
 logger = logging.getLogger(__name__)
 
@@ -42,6 +44,13 @@ _Example = tuple[EntitySentence, list[Span] | None]
 _NOTHING = "no tags"
 _WIDE = 10
 """The columns of CoNLL-U; other files may have as many."""
+
+
+@cache
+def read_ranks(path: str) -> dict[str, int]:
+    """Reads a vocabulary, a word a line, the most frequent first."""
+    lines = read_lines(local_or_bundled(path))
+    return {word: rank for rank, (_, word) in reversed(list(enumerate(lines)))}
 
 
 @dataclass

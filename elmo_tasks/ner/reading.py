@@ -3,10 +3,7 @@
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
-from functools import cache
 
-from elmo_tasks.common.files import local_or_bundled
-from elmo_tasks.data.input_files import read_lines
 from elmo_tasks.data.normalization import normalized
 
 _SMILEY = ":)"
@@ -17,13 +14,6 @@ _OF_EMOJI = frozenset(("So", "Sk", "Mn", "Me", "Cf"))
 _SHORT = 3
 """Unknown words in capitals of as many letters are taken for abbreviations, and stay."""
 _RUN = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]{1,2}\b)?")
-
-
-@cache
-def read_ranks(path: str) -> dict[str, int]:
-    """Reads a vocabulary, a word a line, the most frequent first."""
-    lines = read_lines(local_or_bundled(path))
-    return {word: rank for rank, (_, word) in reversed(list(enumerate(lines)))}
 
 
 def as_read(words: Sequence[str], ranks: Mapping[str, int] | None = None) -> list[str]:

@@ -408,7 +408,8 @@ class TextPredictor(TaskPredictor):
         super().__init__(model, dataset_reader, frozen)
         self._spacy_model = spacy_model
         choice = tokenizer or spacy_model or getattr(self._dataset_reader, "tokenizer", None)
-        self._tokenize = tokenization.tokenizer(choice or self._choice())
+        self.tokenizer = tokenization.chosen_tokenizer(choice or self._choice())
+        self._tokenize = partial(tokenization.split_words, self.tokenizer)
 
     def _choice(self) -> str | None:
         """Returns the tokenizer with which the archive's data was split, as far as its words tell."""

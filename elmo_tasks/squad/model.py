@@ -194,15 +194,33 @@ class SquadModel(ElmoModel):
         paragraphs = torch.tensor([row.paragraph for row in metadata], device=device)
         rows, passage_of_question = one_of_each(paragraphs)
         # (passages, tokens, dim), (passages, tokens)
-        passages, passage_mask = self._encode(choose_texts(passage, rows))
+        passages, passage_mask = self.encode(choose_texts(passage, rows))
         windows = Windows(passage_mask, size=self.window, overlap=self.overlap)
+        scores = self.scores_in_windows(passages, passage_mask, question, windows, passage_of_question)
+        if not self.training:
+            scores["window_start"] = windows.first[passage_of_question]
+        return scores
+
+    def scores_in_windows(
+        self,
+        passages: torch.Tensor,
+        passage_mask: torch.Tensor,
+        question: TextFieldTensors,
+        windows: Any,
+        passage_of_question: torch.Tensor,
+    ) -> Scores:
+        """
+        Returns the `scores` for the `Windows` of encoded passages.
+
+        *Shape:* `(passages, tokens, dim)`, `(passages, tokens)`, and the passage of each question `(batch,)`.
+        """
         # (batch * windows, window, dim), (batch * windows, window)
         windowed, mask = (
             windows.split(part)[passage_of_question].flatten(0, 1) for part in (passages, passage_mask)
         )
         # (batch * windows, words, dim), (batch * windows, words)
         questions, question_mask = (
-            part.repeat_interleave(windows.count, dim=0) for part in self._encode(question)
+            part.repeat_interleave(windows.count, dim=0) for part in self.encode(question)
         )
         # (batch * windows, window, 4 dim), (batch * windows, window, words)
         attended, to_question = self.attention(windowed, questions, mask, question_mask)
@@ -226,14 +244,10 @@ class SquadModel(ElmoModel):
             joined(merged), joined(start_states), joined(end_states), passage_mask[passage_of_question]
         )
         if not self.training:
-            outputs |= {
-                "question_attention": joined(to_question),
-                "self_attention": joined(to_itself),
-                "window_start": windows.first[passage_of_question],
-            }
+            outputs |= {"question_attention": joined(to_question), "self_attention": joined(to_itself)}
         return outputs
 
-    def _encode(self, text: TextFieldTensors) -> tuple[torch.Tensor, torch.Tensor]:
+    def encode(self, text: TextFieldTensors) -> tuple[torch.Tensor, torch.Tensor]:
         """Returns tokens in context, `(batch, tokens, 2 hidden_size + elmo_output_dim)`, and their mask."""
         mask = get_text_field_mask(text)
         embedded, elmo = self.embed(text)

@@ -37,7 +37,7 @@ _CURRENCIES = r"$\u00a2-\u00a5\u20a0-\u20cf"
 _JOINERS = r"/:;\"\u201c-\u201e()\[\]{}\u00b0\u00d7"
 """Other characters that join words and at which spaCy does not split."""
 _SPLIT = _DASHES + _CURRENCIES + _JOINERS
-_PIECES = re.compile(f"[{_SPLIT}]|[^{_SPLIT}]+")
+PIECES = re.compile(f"[{_SPLIT}]|[^{_SPLIT}]+")
 _USUAL = 0.05
 """The share of answers off the token boundaries above which there is a warning."""
 _SHOWN = 3
@@ -234,7 +234,7 @@ class SquadReader(TaskReader):
             return tokens
         words, offsets = [], []
         for word, (start, _) in zip(tokens.words, tokens.offsets, strict=True):
-            for piece in _PIECES.finditer(word):
+            for piece in PIECES.finditer(word):
                 words.append(piece.group())
                 offsets.append((start + piece.start(), start + piece.end()))
         return Words(text, words, offsets)

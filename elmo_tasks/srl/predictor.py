@@ -13,8 +13,9 @@ from allennlp.predictors import Predictor
 
 from elmo_tasks.common.batches import batches
 from elmo_tasks.data.input_files import shorten
+from elmo_tasks.data.line_starts import line_starts
 from elmo_tasks.data.reader import join_words
-from elmo_tasks.data.tokenization import RenewedPipeline, Words, line_starts, sentence_rules
+from elmo_tasks.data.tokenization import RenewedPipeline, Words, sentence_rules
 from elmo_tasks.pipeline.predictor import (
     InputRecord,
     SentencePredictor,

@@ -1,6 +1,7 @@
 import pytest
 
-from elmo_tasks.ner.reading import as_read, read_ranks
+from elmo_tasks.ner.reader import read_ranks
+from elmo_tasks.ner.reading import as_read
 
 RANKS = {word: rank for rank, word in enumerate(["the", "Oslo", "in", "U.S.", "NATO", "oslo"])}
 
