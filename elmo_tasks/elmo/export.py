@@ -53,10 +53,10 @@ def save_onnx(
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
+            # On its own, so that no dimension gets the size that it has in the example
+            traced = torch.export.export(model, tuple(example.values()), dynamic_shapes=shapes)
             program = torch.onnx.export(
-                model,
-                tuple(example.values()),
-                dynamic_shapes=shapes,
+                traced,
                 input_names=list(example),
                 output_names=list(outputs),
                 dynamo=True,
@@ -64,6 +64,8 @@ def save_onnx(
             )
     finally:
         log.setLevel(level)
+        # Else the sizes of this example would be those of the next graph in the process, too.
+        torch._dynamo.reset()
     assert program is not None
     program.save(path)
 

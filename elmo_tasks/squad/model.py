@@ -185,9 +185,10 @@ class SquadModel(ElmoModel):
         self, passage: TextFieldTensors, question: TextFieldTensors, metadata: list[SquadQuestion]
     ) -> Scores:
         """
-        Returns the log probabilities of `_distribution`. In evaluation, also `question_attention` `(batch,
-        tokens, words)`, `self_attention` `(batch, tokens, window)`, over the tokens of each token's window,
-        and the first token of that window, `window_start` `(batch, tokens)`.
+        Returns the log probabilities of `_distribution`, and those of `spans`, see `span_scores`. In
+        evaluation, also `question_attention` `(batch, tokens, words)`, `self_attention` `(batch, tokens,
+        window)`, over the tokens of each token's window, and the first token of that window, `window_start`
+        `(batch, tokens)`.
         """
         # (passages,), (batch,): a row for each distinct passage, and the passage of each question
         device = get_text_field_mask(passage).device
@@ -197,6 +198,7 @@ class SquadModel(ElmoModel):
         passages, passage_mask = self.encode(choose_texts(passage, rows))
         windows = Windows(passage_mask, size=self.window, overlap=self.overlap)
         scores = self.scores_in_windows(passages, passage_mask, question, windows, passage_of_question)
+        scores["spans"] = span_scores(scores["start"], scores["end"], longest=self.longest_answer)
         if not self.training:
             scores["window_start"] = windows.first[passage_of_question]
         return scores
@@ -210,7 +212,7 @@ class SquadModel(ElmoModel):
         passage_of_question: torch.Tensor,
     ) -> Scores:
         """
-        Returns the `scores` for the `Windows` of encoded passages.
+        Returns the `scores` without `spans` and `window_start`, for the `Windows` of encoded passages.
 
         *Shape:* `(passages, tokens, dim)`, `(passages, tokens)`, and the passage of each question `(batch,)`.
         """
@@ -258,9 +260,9 @@ class SquadModel(ElmoModel):
         self, merged: torch.Tensor, start_states: torch.Tensor, end_states: torch.Tensor, mask: torch.Tensor
     ) -> Scores:
         """
-        Returns log probabilities: `start` and `end` `(batch, tokens)`, minus infinity at padding; `spans`, as
-        in `span_scores`; with `no_answer` that of none, `(batch,)`, after which the starts share the rest of
-        the probability; and the `evidence` of all spans together, `(batch,)`, which is not normalised.
+        Returns log probabilities: `start` and `end` `(batch, tokens)`, minus infinity at padding; with
+        `no_answer` that of none, `(batch,)`, after which the starts share the rest of the probability; and
+        the `evidence` of all spans together, `(batch,)`, which is not normalised.
         """
         # (batch, tokens)
         start_scores, end_scores = (
@@ -276,8 +278,7 @@ class SquadModel(ElmoModel):
             odds = self.no_answer(merged, start_states, end_states, start, end, mask) - evidence
             no_answer["no_answer"] = F.logsigmoid(odds)
             start = start + F.logsigmoid(-odds).unsqueeze(1)
-        spans = span_scores(start, end, longest=self.longest_answer)
-        return {"start": start, "end": end, "spans": spans, "evidence": evidence, **no_answer}
+        return {"start": start, "end": end, "evidence": evidence, **no_answer}
 
     def decode(
         self,

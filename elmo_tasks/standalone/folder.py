@@ -38,7 +38,6 @@ from elmo_tasks.standalone.pages.words import padded_ids
 
 GRAPH, SETTINGS, PAGE = "model.onnx", "model.json", "predict.py"
 Settings = dict[str, Any]
-_EXAMPLES = [["An", "example"], ["Yes"], ["Two", "more"], ["No"]]
 _IMPORT = re.compile(r"^from (elmo_tasks\.(?:\w+\.)*(\w+)) import ", re.MULTILINE)
 
 
@@ -115,18 +114,14 @@ def write_model(archive: Archive, folder: Path) -> list[str]:
         raise ElmoError("--format onnx is not for `stateful: true`, where results depend on those before")
     predictor = task_predictor(archive)
     reader: Any = predictor._dataset_reader
-    settings = {
-        "fields": predictor.readable(),
-        "indexers": {name: _indexer(each, model.vocab) for name, each in reader.token_indexers.items()},
-        **_tokenizer(predictor),
-        **task.settings(model, reader),
-    }
+    indexers = {name: _indexer(each, model.vocab) for name, each in reader.token_indexers.items()}
+    settings = {"fields": predictor.readable(), "indexers": indexers, **_tokenizer(predictor)}
+    settings |= task.settings(model, reader)
     graph.prepare(model)
     inputs, shapes = _example(model, settings)
-    module = task.graph(
-        model, list(inputs), {name: each["key"] for name, each in settings["indexers"].items()}
-    )
-    save_onnx(module, inputs, (shapes,), module.outputs, folder / GRAPH)
+    keys = {name: each["key"] for name, each in indexers.items()}
+    module = task.graph(model, inputs, keys)
+    save_onnx(module, inputs, (tuple(shapes),), module.outputs, folder / GRAPH)
     (folder / SETTINGS).write_text(json.dumps(settings, ensure_ascii=False) + "\n", encoding="utf-8")
     return [GRAPH, SETTINGS, *_write_pages(folder, task.page)]
 
@@ -153,16 +148,20 @@ def _indexer(indexer: Any, vocab: Vocabulary) -> Settings:
 
 
 def _tokenizer(predictor: TaskPredictor) -> Settings:
-    """Returns the tokenizer, if patterns tell all of it, and whether it reads composed letters."""
-    tokenizer: Tokenizer = predictor._dataset_reader.text_tokenizer
-    if isinstance(predictor, TextPredictor):
-        tokenizer = predictor.tokenizer
-    rules: Settings | None = None
+    """Returns the rules of the tokenizer, and whether it reads normalized text."""
+    reader: Any = predictor._dataset_reader
+    tokenizer = predictor.tokenizer if isinstance(predictor, TextPredictor) else reader.text_tokenizer
+    normalized = not isinstance(predictor, LabelPredictor)
+    return {"tokenizer": tokenizer_settings(tokenizer), "normalized": normalized}
+
+
+def tokenizer_settings(tokenizer: Tokenizer) -> Settings | None:
+    """Returns the rules of a tokenizer; `None` if they are not patterns."""
     if isinstance(tokenizer, Matches):
-        rules = {"pattern": tokenizer.pattern.pattern}
-    elif isinstance(tokenizer, SpacyRules) and tokenizer.rules is not None:
-        rules = _spacy_rules(tokenizer.rules)
-    return {"tokenizer": rules, "normalized": not isinstance(predictor, LabelPredictor)}
+        return {"pattern": tokenizer.pattern.pattern}
+    if isinstance(tokenizer, SpacyRules) and tokenizer.rules is not None:
+        return _spacy_rules(tokenizer.rules)
+    return None
 
 
 def _spacy_rules(tokenizer: Any) -> Settings | None:
@@ -192,34 +191,28 @@ def _spacy_rules(tokenizer: Any) -> Settings | None:
     return {**patterns, "cases": cases, "cases_with_affixes": split}
 
 
-def _example(model: Any, settings: Settings) -> tuple[dict[str, torch.Tensor], tuple[Any, ...]]:
-    """Returns inputs to trace the graph with, and their dimensions that may vary."""
-    texts: Any = Dim("texts")
-    examples, prefixes = _EXAMPLES, [""]
-    if isinstance(model, SquadModel):
-        texts, examples, prefixes = None, _EXAMPLES[:1], ["passage_", "question_"]
-    elif graph.has_pairs(model):
-        texts, examples = None, _EXAMPLES[:2]
-    inputs, shapes = {}, []
+def _example(model: Any, settings: Settings) -> tuple[dict[str, torch.Tensor], list[dict[int, Any]]]:
+    """Returns inputs to trace the graph with, and the dimensions of each that may vary: not the texts."""
+    prefixes = ["passage_", "question_"] if isinstance(model, SquadModel) else [""]
+    texts = [["An", "example"]] * (2 if graph.has_pairs(model) else 1)
+    inputs: dict[str, np.ndarray] = {}
+    shapes: list[dict[int, Any]] = []
     for prefix in prefixes:
-        words = Dim(f"{prefix}words")
-        for name, array in padded_ids(examples, settings["indexers"]).items():
-            inputs[prefix + name] = array
-            bytes_ = settings["indexers"][name]["kind"] == "bytes"
-            shapes.append({0: texts, 1: words, 2: None if bytes_ else Dim(f"{prefix}letters")})
-            shapes[-1] = {
-                place: size for place, size in shapes[-1].items() if place < array.ndim and size is not None
-            }
+        for name, ids in padded_ids(texts, settings["indexers"]).items():
+            inputs[prefix + name] = ids
+            shapes.append({1: Dim.DYNAMIC})
+            if settings["indexers"][name]["kind"] == "characters":
+                shapes[-1][2] = Dim.DYNAMIC
     if isinstance(model, SquadModel):
         inputs |= {"windows": np.array([[0, 1], [1, -1]]), "places": np.array([0, 2])}
-        shapes += [{0: Dim("windows"), 1: Dim("size")}, {0: Dim("passage_words")}]
+        shapes += [{0: Dim.DYNAMIC, 1: Dim.DYNAMIC}, {0: Dim.DYNAMIC}]
     if settings.get("static_words"):
-        inputs["static"] = np.zeros((len(examples), 2), np.int64)
-        shapes.append({0: texts, 1: words})
+        inputs["static"] = np.zeros((len(texts), 2), np.int64)
+        shapes.append({1: Dim.DYNAMIC})
     if settings.get("ngrams"):
         inputs |= {"ngrams": np.array([0, 1]), "ngram_values": np.ones(2, np.float32)}
-        shapes += [{0: Dim("terms")}] * 2
-    return {name: torch.from_numpy(array) for name, array in inputs.items()}, tuple(shapes)
+        shapes += [{0: Dim.DYNAMIC}] * 2
+    return {name: torch.from_numpy(array) for name, array in inputs.items()}, shapes
 
 
 def _write_pages(folder: Path, page: str) -> list[str]:

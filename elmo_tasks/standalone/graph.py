@@ -79,7 +79,7 @@ class Graph(nn.Module):
     """
     The graph of a task's model, from the inputs by `names` to its `outputs`.
 
-    A row of the ids is a text; a pair has a row for each.
+    The ids have a row for the text, or for each text of a pair.
 
     # Parameters
 

@@ -1,14 +1,12 @@
 """
-Texts to words, and words to the ids that `model.onnx` reads: the part of `predict.py` that all tasks share.
-
-It needs NumPy and onnxruntime alone. `model.json` has the labels, the vocabularies and the tokenizer.
+The part of `predict.py` that all tasks share: lines to words, words to the ids that `model.onnx` reads. It
+needs NumPy and onnxruntime alone. `model.json` has the labels, the vocabularies and the tokenizer.
 """
 
+import fileinput
 import json
-import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,12 +14,11 @@ import numpy as np
 import onnxruntime
 
 from elmo_tasks.data.normalization import normalized
+from elmo_tasks.standalone.pages.tokenizer import tokenizer
 
 Record = dict[str, Any]
 BEGIN_WORD, END_WORD, AFTER_WORD, WORD_SIZE = 259, 260, 261, 50
 BOUNDARIES = {"<S>": 257, "</S>": 258}
-RUN = re.compile(r"(?:[^\W_]{20,}|\S){1,200}")
-"""What lies between white space; longer runs are cut."""
 
 
 class Words(NamedTuple):
@@ -55,24 +52,21 @@ class Model:
 
     def words(self, record: Record, text: str, tokens: str) -> Words:
         """Returns the words in the field `tokens` of a record, or those of its field `text`."""
-        if tokens in record:
-            words = record[tokens]
-            if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-                raise ValueError(f'"{tokens}" is not a list of strings')
-            return joined(words)
-        if text not in record:
-            raise ValueError(f'the input needs "{text}": a string, or "{tokens}": a list of strings')
-        return self.split(record, text)
+        if tokens not in record:
+            return self.split(record, text, f'"{text}": a string, or "{tokens}": a list of strings')
+        words = record[tokens]
+        if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+            raise ValueError(f'"{tokens}" is not a list of strings')
+        return joined(words)
 
-    def split(self, record: Record, name: str) -> Words:
+    def split(self, record: Record, name: str, needed: str = "") -> Words:
         """Splits a field of a record, which is a text, into its words."""
         text = record.get(name)
         if not isinstance(text, str):
-            raise ValueError(f'the input needs "{name}": a string')
+            needed = needed or f'"{name}": a string'
+            raise ValueError(f"the input needs {needed}")
         if self._tokenize is None:
-            raise ValueError(
-                f'the tokenizer of the model was not exported: give lists of words, not "{name}"'
-            )
+            raise ValueError(f'"{name}" is text, and the tokenizer of the model has no rules: give its words')
         plain, origins = normalized(text) if self.settings["normalized"] else (text, None)
         spans = [(start, end) for start, end in self._tokenize(plain) if plain[start:end].strip()]
         words = [plain[start:end] for start, end in spans]
@@ -121,110 +115,6 @@ def byte_ids(word: str) -> list[int]:
     return ids + [AFTER_WORD] * (WORD_SIZE - len(ids))
 
 
-# Texts to words
-
-Spans = Iterable[tuple[int, int]]
-
-
-def tokenizer(settings: Mapping[str, Any] | None) -> Callable[[str], Spans] | None:
-    if settings is None:
-        return None
-    if "pattern" in settings:
-        pattern = re.compile(settings["pattern"])
-        return lambda text: (match.span() for match in pattern.finditer(text))
-    return Rules(settings)
-
-
-class Rules:
-    """The algorithm of spaCy's tokenizer, with the rules that the model was trained with."""
-
-    def __init__(self, rules: Mapping[str, Any]) -> None:
-        self.cases: Mapping[str, list[str]] = rules["cases"]
-        names = ("prefix", "suffix", "infix", "token", "url")
-        self.prefix, self.suffix, self.infix, self.token, self.url = (
-            re.compile(rules[name] or r"(?!)") for name in names
-        )
-        self.parts = {tuple(self._without_cases(case)) for case in rules["cases_with_affixes"]}
-        """The cases that the other rules would split, by the words that they would make of them."""
-        self.longest = max(map(len, self.parts), default=0)
-
-    def __call__(self, text: str) -> Spans:
-        spans = []
-        for run in RUN.finditer(text):
-            start = run.start()
-            for word in self._words(run.group(), self.cases):
-                spans.append((start, start + len(word)))
-                start += len(word)
-        return self._with_cases(text, spans)
-
-    def _words(self, string: str, cases: Mapping[str, list[str]]) -> list[str]:
-        before, after, size = [], [], 0
-        while string and len(string) != size and not self.token.match(string) and string not in cases:
-            size = len(string)
-            found = self.prefix.search(string)
-            prefix = found.end() - found.start() if found else 0
-            if prefix and string[prefix:] in cases:
-                before.append(string[:prefix])
-                string = string[prefix:]
-                break
-            found = self.suffix.search(string[prefix:])
-            suffix = found.end() - found.start() if found else 0
-            middle = string[: size - suffix]
-            if suffix and middle in cases:
-                after.append(string[size - suffix :])
-                string = middle
-                break
-            if prefix:
-                before.append(string[:prefix])
-            if suffix:
-                after.append(string[size - suffix :])
-            string = string[prefix : size - suffix]
-        if string in cases:
-            before += cases[string]
-        elif self.token.match(string) or self.url.match(string):
-            before.append(string)
-        else:
-            before += self._at_infixes(string)
-        return [word for word in before + after[::-1] if word]
-
-    def _without_cases(self, text: str) -> list[str]:
-        return [word for run in RUN.finditer(text) for word in self._words(run.group(), {})]
-
-    def _at_infixes(self, string: str) -> Iterator[str]:
-        start = 0
-        for infix in self.infix.finditer(string):
-            if infix.start() > 0:
-                yield string[start : infix.start()]
-                yield infix.group()
-                start = infix.end()
-        yield string[start:]
-
-    def _with_cases(self, text: str, spans: list[tuple[int, int]]) -> Spans:
-        """Joins words that make a case, and splits it by its rule; the longest first."""
-        words = [text[start:end] for start, end in spans]
-        joins = [text[end:start] in ("", " ") for (_, end), (start, _) in pairwise(spans)]
-        found = [
-            (-size, first)
-            for first in range(len(words))
-            for size in range(1, min(self.longest, len(words) - first) + 1)
-            if tuple(words[first : first + size]) in self.parts and all(joins[first : first + size - 1])
-        ]
-        taken: set[int] = set()
-        cases: dict[int, int] = {}
-        for size, first in sorted(found):
-            last = first - size - 1
-            if not taken & {first, last}:
-                cases[first] = last
-            taken |= {*range(first, last + 1)}
-        for first in sorted(cases, reverse=True):
-            start, end = spans[first][0], spans[cases[first]][1]
-            parts = self.cases.get(text[start:end])
-            if parts is not None:
-                ends = [start + int(size) for size in np.cumsum(list(map(len, parts)))]
-                spans[first : cases[first] + 1] = zip([start, *ends[:-1]], ends, strict=True)
-        return spans
-
-
 # Scores to probabilities
 
 
@@ -252,18 +142,22 @@ def main(predict: Callable[[Model, Record], Record]) -> None:
     ids and short fields that the model does not read, and its prediction. A bad line ends the run.
     """
     model = Model(Path(__file__).parent)
-    for path in sys.argv[1:] or ["-"]:
-        with sys.stdin.buffer if path == "-" else open(path, "rb") as lines:
-            for number, line in enumerate(lines, start=1):
+    with fileinput.input(mode="rb") as lines:
+        try:
+            for line in lines:
                 if line.strip():
-                    try:
-                        print(json.dumps(prediction(predict, model, line)), flush=True)
-                    except ValueError as error:
-                        sys.exit(f"error: {path}, line {number}: {error}")
+                    print(json.dumps(prediction(predict, model, line)), flush=True)
+        except OSError as error:
+            sys.exit(f"error: {error}")
+        except ValueError as error:
+            sys.exit(f"error: {lines.filename()}, line {lines.filelineno()}: {error}")
 
 
 def prediction(predict: Callable[[Model, Record], Record], model: Model, line: bytes) -> Record:
-    record = json.loads(line.decode("utf-8"))
+    try:
+        record = json.loads(line.decode("utf-8"))
+    except json.JSONDecodeError as error:
+        raise ValueError(f"not JSON ({error.msg}, column {error.colno})") from error
     if not isinstance(record, dict):
         raise ValueError("not a JSON object")
     repeated = {name: value for name, value in record.items() if is_id(model, name, value)}
