@@ -17,6 +17,7 @@ from elmo_tasks.elmo.files import DEFAULT_OPTIONS, read_frozen_bilm, read_option
 from tests.elmo.files import SENTENCES, VOCABULARY, changed, random_bilm, read_bilm
 from tests.errors import mentions
 from tests.language_model.archives import write_run
+from tests.pipeline.archives import write_archive
 
 FULL = [sentence for sentence in SENTENCES if sentence]
 FILES = ["options.json", "vocab.txt", "weights.hdf5"]
@@ -247,6 +248,35 @@ def test_onnx(export, tmp_path, capsys, monkeypatch, source):
     assert [file.name for file in (tmp_path / "out").iterdir()] == ["bilm.onnx"]
     assert export(source, "out", "--format", "onnx") == 1
     assert mentions(capsys.readouterr().err, "bilm.onnx exists", "--force")
+
+
+def test_onnx_of_a_task(export, tmp_path, capsys, monkeypatch):
+    """Writes the whole model, as `standalone/folder_test` tests it, and over no file of the user."""
+    write_archive(tmp_path / "run", "snli")
+
+    def write(archive, folder):
+        names = ["model.onnx", "predict.py"]
+        for name in names:
+            (folder / name).write_text(type(archive.model).__name__)
+        return names
+
+    with monkeypatch.context() as patch:
+        patch.setattr("elmo_tasks.commands.bilm.write_model", write)
+        (tmp_path / "out").mkdir()
+        (tmp_path / "out/predict.py").write_text("mine")
+        assert export("run", "out", "--format", "onnx") == 1
+        assert mentions(capsys.readouterr().err, "predict.py exists", "--force")
+        assert (tmp_path / "out/predict.py").read_text() == "mine"
+        assert export("run", "out", "--format", "onnx", "--force") == 0
+    assert mentions(capsys.readouterr().out, "model.onnx, predict.py", "python", "out/predict.py INPUT")
+    assert (tmp_path / "out/model.onnx").read_text() == "SnliModel"
+
+    write_archive(tmp_path / "coref", "coref")
+    monkeypatch.setattr("elmo_tasks.elmo.export._NEEDED", ())
+    assert export("coref", "none", "--format", "onnx") == 1
+    shown = capsys.readouterr().err.splitlines()[-1]
+    assert mentions(shown, f"error: {tmp_path / 'coref'}: ", "elmo_ner, elmo_sst", "no CorefModel")
+    assert not (tmp_path / "none").exists()
 
 
 @pytest.mark.parametrize(

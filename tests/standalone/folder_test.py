@@ -95,18 +95,19 @@ def test_models_that_come_with_the_project(tmp_path, name):
         ("sst", {"elmo.layer_norm": True, "elmo.weights": "function", "maxout": 2}, SENTENCES),
         ("sst", {"elmo.placement": "none", "elmo.mix_l2": None}, SENTENCES),
         ("agnews", {"pooling": "last"}, SENTENCES),
+        ("agnews", {"several_labels": True}, [{"sentence": text} for text in TEXTS]),
         ("squad", {"no_answer": True, "window": 9, "overlap": 4}, QUESTIONS),
     ],
 )
 def test_other_settings(tmp_path, config, changes, records):
-    """Another mix, maxout, no biLM, the last words, questions without an answer, short windows."""
+    """Another mix, maxout, no biLM, the last words, several labels, no answer, short windows."""
     check(write_archive(tmp_path / "run", config, **changes), tmp_path / "out", records)
 
 
 @exports
 @pytest.mark.parametrize("text", [("a",), ("a", "b")])
 def test_linear_models(tmp_path, text):
-    """N-grams, the scores and the static words of an encoder; of texts, and of pairs with several labels."""
+    """N-grams, the scores and the static words of an encoder, of texts and of pairs."""
     english = {"options_file": DEFAULT_OPTIONS, "weight_file": DEFAULT_WEIGHTS, "placement": "input+output"}
     encoder = {"overrides": {f"model.elmo.{name}": value for name, value in english.items()}}
     encoder["sentence_encoder"] = "elmo:sentence"
