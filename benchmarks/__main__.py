@@ -69,6 +69,7 @@ TASKS = {
     ),
     "kneser-ney": ("kneser_ney", "perplexity of a 5-gram model"),
     "scale": ("scale", "embed and predict on Ray: speed-up of workers, memory"),
+    "onnx-speed": ("onnx_speed", "exported models and their archives: speed, start, memory, size"),
     "zoo": ("zoo:Zoo", "trains the archives that come with the project"),
     "zoo-speed": ("zoo:ZooSpeed", "predict and evaluate of the archives that come: where the time goes"),
     "english-text": ("english:EnglishText", "makes the text of the English biLM"),

@@ -128,7 +128,7 @@ class ZooSpeed:
         for name in arguments.names:
             archive = f"{TRAINED}{name}"
             with tempfile.TemporaryDirectory() as folder:
-                clocks = {"predict": _predict(archive, _examples(name, sentences), Path(folder))}
+                clocks = {"predict": _predict(archive, examples(name, sentences), Path(folder))}
                 if arguments.data:
                     dev = _files_of("dev", ZOO[name], arguments.data, Path(folder))
                     clocks["evaluate"] = _evaluate(archive, dev)
@@ -225,7 +225,7 @@ def _evaluate(archive: str, data: str | list[str]) -> Clock:
     return clock
 
 
-def _examples(name: str, sentences: list[str]) -> Iterator[tuple[str, ...]]:
+def examples(name: str, sentences: list[str]) -> Iterator[tuple[str, ...]]:
     for group in lazy_groups_of(sentences, {"snli": 2, "squad": 10, "coref": 25}.get(name, 1)):
         if name == "squad":
             yield " ".join(group[:-1]), group[-1]
