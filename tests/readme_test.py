@@ -146,12 +146,12 @@ HAS = {
 
 def needs_another_test(words: list[str]) -> bool:
     """
-    Returns whether a command needs a package that is not installed, or runs in another test: `onnx_file_test`
-    and `on_ray_test`.
+    Returns whether a command needs a package that is not installed, or runs in another test:
+    `onnx_file_test`, `standalone/folder_test` and `on_ray_test`.
     """
     return (
         words[0] in ("make", "curl")
-        or "onnx" in words
+        or any("onnx" in word for word in words)
         or ("word2vec" in words and not HAS["gensim"])
         or ("ray" in words and (words[2] == "predict" or not HAS["ray"]))
         or (words[2:3] == ["serve"] and not HAS["fastapi"])

@@ -52,7 +52,7 @@ def test_onnx(tmp_path, monkeypatch, capsys):
     folder.mkdir(parents=True)
     (folder / "options.json").write_text(json.dumps(bilm.options.to_json()))
     write_weights(folder / "weights.safetensors", bilm.options, bilm.state_dict())
-    (words,) = (words for page in TEXTS for words in commands(page) if "onnx" in words)
+    (words,) = (words for page in TEXTS for words in commands(page) if "runs/onnx" in words)
     monkeypatch.setattr(allennlp.commands, "import_plugins", lambda: None)
     monkeypatch.setattr(sys, "argv", words)
     with command_process():

@@ -16,6 +16,7 @@ from elmo_tasks.elmo.files import DEFAULT_OPTIONS, DEFAULT_WEIGHTS
 from elmo_tasks.pipeline.trained import task_predictor
 from elmo_tasks.standalone.folder import write_model
 from tests.classification.linear_test import TRAIN, train
+from tests.elmo.onnx_file_test import example
 from tests.errors import mentions
 from tests.pipeline.archives import write_archive
 
@@ -44,7 +45,7 @@ def pairs(first, second):
 def written(archive, folder):
     pytest.importorskip("onnxscript", reason="ONNX is not installed: make install EXTRAS='onnx'")
     pytest.importorskip("onnxruntime")
-    folder.mkdir()
+    folder.mkdir(parents=True)
     return write_model(open_archive(archive), folder)
 
 
@@ -86,6 +87,15 @@ def test_models_that_come_with_the_project(tmp_path, name):
         passages = " ".join(dict.fromkeys(record["passage"] for record in records))
         records += [{"passage": passages * 3, "question": "Where does the choir rehearse?"}]
     check(local_archive(f"elmo:{name}"), tmp_path / "out", records)
+
+
+@exports
+def test_the_example_of_the_page(tmp_path, monkeypatch, capsys):
+    written(local_archive("elmo:ner"), tmp_path / "runs/onnx/ner")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    exec(example("runs/onnx/ner"), {})
+    assert mentions(capsys.readouterr().out, "Ana Silva", "PER", "Lisbon", "LOC")
 
 
 @exports
