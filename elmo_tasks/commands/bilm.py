@@ -51,7 +51,7 @@ from elmo_tasks.embedding.batches import BATCH_TOKENS, NumberedSentence, batches
 from elmo_tasks.embedding.corpus import Corpus
 from elmo_tasks.language_model.model import BiLmModel, words_by_class
 from elmo_tasks.language_model.softmax import FullSoftmax, Softmax
-from elmo_tasks.standalone.folder import GRAPH, PAGE, TYPES, write_model
+from elmo_tasks.standalone import GRAPH, PAGE, TYPES
 
 OPTIONS, VOCABULARY = "options.json", "vocab.txt"
 OFFICIAL = {"official": "weights.hdf5", "safetensors": "weights.safetensors"}
@@ -135,6 +135,8 @@ class Export(Verb):
         check_output(output / (GRAPH if of_task else ONNX), force=self.force)
         with partial_folder(output.resolve()) as folder:
             if archive is not None and of_task:
+                from elmo_tasks.standalone.folder import write_model  # takes a second
+
                 try:
                     names = write_model(archive, folder)
                 except ElmoError as error:

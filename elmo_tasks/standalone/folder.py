@@ -33,10 +33,9 @@ from elmo_tasks.snli.model import SnliModel
 from elmo_tasks.squad.model import SquadModel
 from elmo_tasks.squad.reader import PIECES
 from elmo_tasks.sst.model import SstModel
-from elmo_tasks.standalone import graph
-from elmo_tasks.standalone.pages.words import padded_ids
+from elmo_tasks.standalone import GRAPH, PAGE, SETTINGS, TYPES, graph
+from elmo_tasks.standalone.pages.ids import padded_ids
 
-GRAPH, SETTINGS, PAGE = "model.onnx", "model.json", "predict.py"
 Settings = dict[str, Any]
 _IMPORT = re.compile(r"^from (elmo_tasks\.(?:\w+\.)*(\w+)) import ", re.MULTILINE)
 
@@ -92,9 +91,6 @@ _TASKS: dict[type[Model], _Task] = {
     LinearModel: _Task("classifier", graph.LinearGraph, _of_classifier),
     SquadModel: _Task("squad", graph.SquadGraph, _of_squad),
 }
-
-
-TYPES = ("elmo_ner", "elmo_sst", "elmo_snli", "elmo_classifier", "elmo_linear", "elmo_squad")
 
 
 def write_model(archive: Archive, folder: Path) -> list[str]:

@@ -261,7 +261,7 @@ def test_onnx_of_a_task(export, tmp_path, capsys, monkeypatch):
         return names
 
     with monkeypatch.context() as patch:
-        patch.setattr("elmo_tasks.commands.bilm.write_model", write)
+        patch.setattr("elmo_tasks.standalone.folder.write_model", write)
         (tmp_path / "out").mkdir()
         (tmp_path / "out/predict.py").write_text("mine")
         assert export("run", "out", "--format", "onnx") == 1

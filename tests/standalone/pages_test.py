@@ -7,8 +7,8 @@ import pytest
 from elmo_tasks.data.tokenization import chosen_tokenizer
 from elmo_tasks.elmo.model.characters import character_ids
 from elmo_tasks.standalone.folder import tokenizer_settings
+from elmo_tasks.standalone.pages.ids import byte_ids
 from elmo_tasks.standalone.pages.tokenizer import tokenizer
-from elmo_tasks.standalone.pages.words import byte_ids
 
 PIECES = [*"()'\".,;:!-/&%€@_~ \n\t\u2013\u00a0\u200b😀", "''", "...", "  ", "word", "A", "10", "3.5", "km/h"]
 PIECES += ["'s", "n't", "U.S.", "x@y.org", "http://a.bc/d?e=f", "Über", "中文"]
