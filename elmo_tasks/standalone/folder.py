@@ -99,6 +99,8 @@ def write_model(archive: Archive, folder: Path) -> list[str]:
     that has no such form is an `ElmoError`.
     """
     check_packages()
+    if not hasattr(torch.onnx, "ops"):
+        raise ElmoError("--format onnx for the model of a task needs PyTorch 2.8 or later")
     model: Any = archive.model
     task = _TASKS.get(type(model))
     if task is None:

@@ -143,18 +143,8 @@ def build(base: Any, name: str, **changes: Any) -> Any:
 
 
 OF_EXTRAS = {
-    *(
-        "fastapi",
-        "gensim",
-        "h5py",
-        "lmdb",
-        "onnxruntime",
-        "prometheus_client",
-        "pyarrow",
-        "ray",
-        "starlette",
-        "uvicorn",
-    )
+    *("fastapi", "gensim", "h5py", "lmdb", "onnxruntime", "prometheus_client", "pyarrow", "ray"),
+    *("starlette", "uvicorn"),
 }
 """Packages that may be missing; no config names a class that needs them."""
 
