@@ -18,25 +18,7 @@ def predict(model: Model, record: Record) -> Record:
     answers: list[Record] = []
     answerable = None
     if passage.words and question.words:
-        inputs = model.ids([passage.words], "passage_") | model.ids([question.words], "question_")
-        scores = model.run(inputs | windows(model, len(passage.words)))
-        spans = span_scores(scores["start"][0], scores["end"][0], model.settings["longest_answer"])
-        order = np.argsort(-spans, axis=None, kind="stable")[:N_BEST]
-        first, extra = np.unravel_index(order, spans.shape)
-        best, last = spans[first, extra], first + extra
-        if "odds" in model.settings:
-            near = share_near(passage.words, question.words, first[0], last[0])
-            odds = span_features(best, first, last, scores["evidence"][0], near) @ np.array(
-                model.settings["odds"]
-            )
-            best, answerable = np.where(best > -np.inf, log_sigmoid(odds[:, 0]), best), sigmoid(odds[0, 1])
-        for score, start, end in zip(best, first, last, strict=True):
-            if score > -np.inf:
-                answers.append(answer(passage, int(start), int(end), float(np.exp(score))))
-        if "no_answer" in scores:
-            nothing = {"text": "", **dict.fromkeys(POSITIONS)}
-            answers.append({**nothing, "probability": float(np.exp(scores["no_answer"][0]))})
-            answers.sort(key=lambda each: -each["probability"])
+        answers, answerable = find(model, passage, question)
     top = answers[0] if answers else {"text": "", **dict.fromkeys((*POSITIONS, "probability"))}
     named = {"id": record["id"]} if record.get("id") is not None else {}
     return {
@@ -46,6 +28,32 @@ def predict(model: Model, record: Record) -> Record:
         "answerable": answerable,
         "n_best": answers[:SHOWN],
     }
+
+
+def find(model: Model, passage: Words, question: Words) -> tuple[list[Record], float | None]:
+    """Returns the best answers, and the probability that the passage tells, if the model knows it."""
+    inputs = model.ids([passage.words], "passage_") | model.ids([question.words], "question_")
+    scores = model.run(inputs | windows(model, len(passage.words)))
+    spans = span_scores(scores["start"][0], scores["end"][0], model.settings["longest_answer"])
+    order = np.argsort(-spans, axis=None, kind="stable")[:N_BEST]
+    first, more = np.unravel_index(order, spans.shape)
+    best, last = spans[first, more], first + more
+    answerable = None
+    if "odds" in model.settings:
+        near = share_near(passage.words, question.words, first[0], last[0])
+        features = span_features(best, first, last, scores["evidence"][0], near)
+        odds = log_sigmoid(features @ np.array(model.settings["odds"]))
+        best, answerable = np.where(best > -np.inf, odds[:, 0], best), float(np.exp(odds[0, 1]))
+    answers = [
+        answer(passage, int(start), int(end), float(np.exp(score)))
+        for score, start, end in zip(best, first, last, strict=True)
+        if score > -np.inf
+    ]
+    if "no_answer" in scores:
+        probability = float(np.exp(scores["no_answer"][0]))
+        answers.append({"text": "", **dict.fromkeys(POSITIONS), "probability": probability})
+        answers.sort(key=lambda each: -each["probability"])
+    return answers, answerable
 
 
 def answer(passage: Words, first: int, last: int, probability: float) -> Record:
@@ -109,10 +117,6 @@ def share_near(passage: list[str], question: list[str], first: int, last: int) -
 
 def log_sigmoid(odds: Any) -> Any:
     return -np.logaddexp(0, -odds)
-
-
-def sigmoid(odds: Any) -> float:
-    return float(np.exp(log_sigmoid(odds)))
 
 
 if __name__ == "__main__":
