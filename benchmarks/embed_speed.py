@@ -1,5 +1,6 @@
 """
-`allennlp elmo embed` compared with a loop over AllenNLP's `Elmo`: all layers of a text to HDF5, start to end.
+`allennlp elmo embed` compared with a loop over AllenNLP's `Elmo`, or with itself in one process of all
+threads: all layers of a text to HDF5, start to end.
 
 Both are processes of their own, run alternately, imports and weights included; the layers of both are
 compared.
@@ -8,6 +9,7 @@ compared.
 import argparse
 import sys
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
@@ -35,12 +37,20 @@ with torch.no_grad(), h5py.File(output, "w") as file:
             file.create_dataset(str(start + row), data=vectors[:, : len(words)].numpy())
 """
 
+ONE_PROCESS = """
+from elmo_tasks.commands import embed
+embed.CAN_FORK = False
+from allennlp.__main__ import run
+run()
+"""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("text", type=Path, help="a sentence a line, words apart by blanks")
     parser.add_argument("out", type=Path, help="folder of the weights and vectors")
     parser.add_argument("-n", type=int, default=842, help="sentences")
     parser.add_argument("--size", default="original", choices=SIZES)
+    parser.add_argument("--peer", default="allennlp", choices=("allennlp", "one-process"))
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--batch-size", type=int, default=64, help="sentences of a batch of AllenNLP's")
     add_results_argument(parser)
@@ -52,19 +62,26 @@ def run(arguments: argparse.Namespace) -> None:
     text.write_text("".join(" ".join(words) + "\n" for words in sentences))
     options_file, weight_file = bilm_files(arguments.out, arguments.size)
     vectors = {system: arguments.out / f"{system}.hdf5" for system in (OURS, PEER)}
-    embed = ["-m", "allennlp", "elmo", "embed", text, vectors[OURS], "--force"]
     # The loop has nothing of ours, and imports what AllenNLP imports.
     loop = ["env", "ELMO_TASKS_PLUGIN=0", sys.executable, "-c", LOOP]
     commands = {
-        OURS: [sys.executable, *embed, "--options-file", options_file, "--weight-file", weight_file],
+        OURS: [sys.executable, "-m", "allennlp", *_embed(text, vectors[OURS], options_file, weight_file)],
         PEER: [*loop, options_file, weight_file, text, vectors[PEER], arguments.batch_size],
     }
+    if arguments.peer == "one-process":
+        in_one = _embed(text, vectors[PEER], options_file, weight_file)
+        commands[PEER] = [sys.executable, "-c", ONE_PROCESS, *in_one]
     results = Results("embed-speed", arguments.csv)
     case = f"{count_tokens([sentences]):,} tokens, {arguments.size} size: text to HDF5, s"
     results.time_in_turn(case, commands, arguments.rounds)
     difference = largest_difference(vectors[OURS], vectors[PEER], len(sentences))
     results.add(OURS, 0, "largest difference of layers", difference)
     show(results.ratios(), results.means(of="difference"))
+
+
+def _embed(text: Path, output: Path, options_file: str, weight_file: str) -> list[Any]:
+    files = ["--options-file", options_file, "--weight-file", weight_file]
+    return ["elmo", "embed", text, output, "--force", *files]
 
 
 def largest_difference(ours: Path, theirs: Path, number: int) -> float:

@@ -6,6 +6,7 @@ from itertools import islice
 
 import numpy as np
 from allennlp.common.checks import ConfigurationError
+from torch import get_num_threads
 
 from elmo_tasks.commands.arguments import FORMATS, BilmArguments, copy_corpus, read_start
 from elmo_tasks.commands.base import (
@@ -21,18 +22,23 @@ from elmo_tasks.commands.base import (
     titled,
 )
 from elmo_tasks.commands.partial_outputs import RayArguments, RunArguments, engine_of, run_folder
+from elmo_tasks.common.machine import available_memory
 from elmo_tasks.common.text_checks import CHECKED
 from elmo_tasks.data.input_files import InputError, read_sentences
 from elmo_tasks.elmo.model.array_file import needing_h5py
-from elmo_tasks.embedding.batches import BATCH_TOKENS, POOLS, BatchEncoder, check_layers
+from elmo_tasks.embedding.batches import BATCH_TOKENS, POOLS, WINDOW_TOKENS, BatchEncoder, check_layers
 from elmo_tasks.embedding.corpus import TEXT
 from elmo_tasks.jobs.embed import EmbedJob
-from elmo_tasks.jobs.engines import LocalEngine, RayEngine, run_job
+from elmo_tasks.jobs.engines import CAN_FORK, ForkEngine, LocalEngine, RayEngine, run_job
 from elmo_tasks.jobs.locations import WORK, Folder, input_sources, texts_among
 from elmo_tasks.jobs.runs import PLAN, Reading, Settings, prepare_folder
 from elmo_tasks.jobs.sinks import Hdf5Sink, ParquetSink
 
-SHARD_BYTES = 1 << 17
+SHARD_BYTES = 1 << 16
+SHARDS_OF_FORKS = 4
+"""The number of shards from which on they are done by several processes."""
+FORK_BYTES = 300_000_000
+"""The memory of such a process, beside the vectors that it has not yet written."""
 SEQVEC = "https://rostlab.org/~deepppi/seqvec.zip"
 """SeqVec's options and weights, in the folder `uniref50_v2`."""
 
@@ -89,9 +95,9 @@ class Embed(Verb):
         if isinstance(engine, RayEngine):
             self._to_parquet(engine)
         else:
-            self._to_hdf5(engine)
+            self._to_hdf5()
 
-    def _to_hdf5(self, engine: LocalEngine) -> None:
+    def _to_hdf5(self) -> None:
         began = time.monotonic()
         output = self.output
         if self.input.endswith(".parquet"):
@@ -133,9 +139,26 @@ class Embed(Verb):
                 "--stateful": self.stateful,
                 "--forget-sentences": self.forget_sentences,
             }
-            run_job(job, engine, name="embed", sources=[TEXT], settings=settings, shard_bytes=SHARD_BYTES)
+            run_job(
+                job,
+                self._engine(encoder, (work / TEXT).stat().st_size),
+                name="embed",
+                sources=[TEXT],
+                settings=settings,
+                shard_bytes=SHARD_BYTES,
+            )
         seconds = time.monotonic() - began
         print(f"{output}: {len(text):,} sentences, {text.tokens:,} tokens, {seconds:.1f} s")
+
+    def _engine(self, encoder: BatchEncoder, size: int) -> LocalEngine | ForkEngine:
+        """Returns the engine for a text of `size` bytes: a process for each thread that has the memory."""
+        alone = self.stateful or self.bilm.device != "cpu" or not CAN_FORK
+        if alone or get_num_threads() == 1 or size < SHARDS_OF_FORKS * SHARD_BYTES:
+            return LocalEngine()
+        layers = 4 * encoder.bilm.num_layers * encoder.bilm.options.output_dim
+        fits = available_memory() // (FORK_BYTES + 3 * WINDOW_TOKENS * layers)
+        workers = min(get_num_threads(), size // SHARD_BYTES, fits)
+        return ForkEngine(workers) if workers > 1 else LocalEngine()
 
     def _to_parquet(self, engine: RayEngine) -> None:
         here_alone = ("stateful", "forget_sentences", "pool", "format", "tokenize")

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
+from pathlib import Path
 from queue import SimpleQueue
 from threading import RLock, Thread, local
 from typing import Any, TypeVar
@@ -208,6 +209,16 @@ def peak_memory() -> int:
 
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def available_memory() -> int:
+    """Returns the bytes that Linux can still give to this process, within the limit of its container."""
+    kilobytes = dict(line.split()[:2] for line in Path("/proc/meminfo").read_text().splitlines())
+    available = 1024 * int(kilobytes["MemAvailable:"])
+    limit, used = (Path("/sys/fs/cgroup", name) for name in ("memory.max", "memory.current"))
+    if limit.exists() and (bytes_at_most := limit.read_text().strip()) != "max":
+        available = min(available, int(bytes_at_most) - int(used.read_text()))
+    return available
 
 
 def max_descriptors() -> int:

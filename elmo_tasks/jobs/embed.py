@@ -40,6 +40,7 @@ class EmbedJob(Job):
     def open(self) -> None:
         bilm = move_to(self.encoder.bilm, self.device, option="--device")
         start = LstmState(*(part.to(bilm.device) for part in self.encoder.start))
+        bilm.prepare()
         self.encoder = replace(self.encoder, bilm=bilm, start=start)
 
     def __call__(self, shard: Shard, contents: list[Content]) -> Outcome:

@@ -1,5 +1,8 @@
 """
-Where the shards of a run are done: in this process, or by workers on Ray.
+Where the shards of a run are done: in this process, in forks of it, or by workers on Ray.
+
+Forks have one thread each, and share the weights of this process: two threads of one Python wait for its
+lock, two processes do not.
 
 On Ray, a pool of actors of one thread each takes shard after shard. Ray Data runs it: the shards are the data
 set, and each is a block that an actor maps. Ray restarts a worker that was killed, and repeats its shard. The
@@ -9,10 +12,15 @@ to the disk; only a few counts travel through Ray.
 
 import json
 import logging
+import multiprocessing
+import signal
+import sys
 import time
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +28,7 @@ from typing import Any
 import torch
 
 from elmo_tasks.common.errors import ElmoError
-from elmo_tasks.common.machine import cpu_count, peak_memory
+from elmo_tasks.common.machine import cpu_count, end_with_parent, peak_memory
 from elmo_tasks.common.progress import input_progress
 from elmo_tasks.jobs.runs import (
     Content,
@@ -69,7 +77,7 @@ class Job(ABC):
 
 def run_job(
     job: Job,
-    engine: "LocalEngine | RayEngine",
+    engine: "LocalEngine | ForkEngine | RayEngine",
     *,
     name: str,
     sources: Sequence[str],
@@ -131,6 +139,66 @@ class LocalEngine:
             yield job(piece.shard, piece.contents)
 
 
+CAN_FORK = sys.platform == "linux"
+"""False on macOS, whose libraries do not survive a fork, and on Windows, which has none."""
+
+
+@dataclass(frozen=True)
+class ForkEngine:
+    """Forks of this process with one thread each, which share what the job has opened."""
+
+    workers: int
+
+    @contextmanager
+    def start(self, job: Job) -> Iterator[int]:
+        """Opens the job; yields the number of workers."""
+        job.open()
+        yield self.workers
+
+    def outcomes(self, job: Job, run: Run, workers: int) -> Generator[Outcome, None, None]:
+        """
+        Yields the outcome of each shard that is left, as it comes. The forks read its content again, and end
+        when the generator is closed, or with this process.
+        """
+        run.write_plan()
+        forks = multiprocessing.get_context("fork")
+        others = set(multiprocessing.active_children())
+        pool = ProcessPoolExecutor(workers, forks, initializer=_begin_fork, initargs=(job,))
+        waiting: set[Future[Outcome]] = set()
+        try:
+            for piece in run.remaining():
+                with warnings.catch_warnings():
+                    # Python warns of threads; a fork needs none of them.
+                    warnings.simplefilter("ignore", DeprecationWarning)
+                    waiting.add(pool.submit(_outcome_in_fork, piece.shard))
+                if len(waiting) > 2 * workers:
+                    done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+                    yield from (future.result() for future in done)
+            while waiting:
+                done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+                yield from (future.result() for future in done)
+        except BrokenProcessPool as error:
+            remedy = "if the memory is full, OMP_NUM_THREADS=1 takes one process"
+            raise ElmoError("a process of this run was killed", remedy=remedy) from error
+        finally:
+            for process in set(multiprocessing.active_children()) - others:
+                process.terminate()
+            pool.shutdown(cancel_futures=True)
+
+
+def _begin_fork(job: Job) -> None:
+    global _worker_of_fork
+    # Ctrl-C is for the process that has made the forks, and ends them.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    end_with_parent()
+    _worker_of_fork = _Worker(job)
+
+
+def _outcome_in_fork(shard: Shard) -> Outcome:
+    return _worker_of_fork.outcome(shard)
+
+
 @dataclass(frozen=True)
 class RayEngine:
     """Workers on Ray: by default one for each processor, on a Ray of this process alone."""
@@ -166,7 +234,7 @@ class RayEngine:
             # The one way to bound the retries. Ray 2.64 drops it, and requirements/direct.in holds Ray back.
             warnings.simplefilter("ignore", DeprecationWarning)
             work = data.map_batches(
-                _Worker,
+                _RayWorker,
                 # In a list the job stays a reference, which the worker takes from its own node.
                 fn_constructor_args=([ray.put(job)],),
                 batch_size=1,
@@ -187,12 +255,25 @@ class RayEngine:
 
 
 class _Worker:
+    """A process of one thread, which does shard after shard."""
+
+    def __init__(self, job: Job) -> None:
+        torch.set_num_threads(1)
+        self._job = job
+        self._reader = ShardReader(job.reading)
+
+    def outcome(self, shard: Shard) -> Outcome:
+        try:
+            return self._job(shard, self._reader.lines(shard))
+        except ERRORS_OF_USERS as error:
+            return {"number": shard.number, "error": str(error)}
+
+
+class _RayWorker(_Worker):
     def __init__(self, references: list[Any]) -> None:
         import ray
 
-        torch.set_num_threads(1)
-        self._job: Job = ray.get(references[0])
-        self._reader = ShardReader(self._job.reading)
+        super().__init__(ray.get(references[0]))
         self._error = None
         try:
             self._job.open()
@@ -201,20 +282,19 @@ class _Worker:
             self._error = str(error)
 
     def __call__(self, block: dict[str, Any]) -> dict[str, list[str]]:
-        return {"outcome": [json.dumps(self._outcome(Shard(*json.loads(line)))) for line in block["shard"]]}
+        return {"outcome": [json.dumps(self._timed(Shard(*json.loads(line)))) for line in block["shard"]]}
 
-    def _outcome(self, shard: Shard) -> Outcome:
-        began, processor = time.monotonic(), time.process_time()
+    def _timed(self, shard: Shard) -> Outcome:
         if self._error is not None:
             return {"number": shard.number, "error": self._error}
-        try:
-            outcome = self._job(shard, self._reader.lines(shard))
-        except ERRORS_OF_USERS as error:
-            outcome = {"error": str(error)}
-        return outcome | {
+        began, processor = time.monotonic(), time.process_time()
+        return self.outcome(shard) | {
             "number": shard.number,
             "ended": time.time(),
             "seconds": time.monotonic() - began,
             "processor_seconds": time.process_time() - processor,
             "peak_memory": peak_memory(),
         }
+
+
+_worker_of_fork: _Worker

@@ -95,5 +95,6 @@ def output(tmp_path) -> Path:
 
 @pytest.fixture
 def small_shards(monkeypatch):
-    """Several shards, of several batches each with `--batch-tokens 4`."""
+    """Several shards in one process, of several batches each with `--batch-tokens 4`."""
     monkeypatch.setattr(embed, "SHARD_BYTES", 50)
+    monkeypatch.setattr(embed, "CAN_FORK", False)
