@@ -3,10 +3,9 @@
 import json
 import random
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
-from itertools import chain, groupby, islice
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,7 +20,6 @@ from elmo_tasks.data.formats.records import read_records
 from elmo_tasks.data.formats.roles import RoleOptions, read_columns
 from elmo_tasks.data.formats.tables import ENTAILMENT_LABELS
 from elmo_tasks.data.input_files import InputError, read_lines
-from elmo_tasks.data.tag_schemes import Scheme, to_spans
 from elmo_tasks.data.tokenization import sentence_rules
 
 Sentence = list[tuple[str, str]]
@@ -53,19 +51,6 @@ def recased(sentences: Iterable[Sentence]) -> Rows:
             yield [(word.lower(), tag) for word, tag in sentence]
 
 
-def agreeing(sentences: Iterable[Sentence], others: Iterable[Sentence]) -> Rows:
-    """Yields the sentences without a name of one word that is mostly no part of a name in others."""
-    untagged: Counter[str] = Counter()
-    for sentence in others:
-        for word, tag in sentence:
-            untagged[word] += 1 if tag == "O" else -1
-    for sentence in sentences:
-        spans = to_spans([tag for _, tag in sentence], Scheme.IOB2)
-        alone = (sentence[start][0] for start, end, _ in spans if end == start + 1)
-        if not any(untagged[word] > 0 for word in alone):
-            yield sentence
-
-
 LIST_NUMBERS = ("{}.", "{}.", "{}.", "{}.", "{})", "({})", "{}", "{}:", "#{}")
 
 
@@ -86,105 +71,26 @@ def numbered(sentences: Iterable[Sentence]) -> Rows:
             yield sentence
 
 
-class Names:
-    """
-    Lists of names, to exchange names for others of their kind.
-
-    # Parameters
-
-    folder : of `first_names.txt`, `surnames.txt`, `cities.tsv` (the largest first, the name in the first
-        column), `countries.txt` and `companies.txt`, one name a line.
-    """
-
-    LARGEST_CITIES = 8000
-
-    def __init__(self, folder: Path) -> None:
-        first, last, cities, countries, companies = (
-            [line.split("\t")[0] for _, line in read_lines(folder / file) if line.strip()]
-            for file in ("first_names.txt", "surnames.txt", "cities.tsv", "countries.txt", "companies.txt")
-        )
-        self._people, self._companies = (first, last), companies
-        self._places = (cities[: self.LARGEST_CITIES], countries)
-        self._sets = {id(names): frozenset(names) for names in (*self._people, *self._places)}
-        self._draw = random.Random(13)
-
-    def exchanged(self, sentences: Iterable[Sentence]) -> Rows:
-        """
-        Yields sentences with other names: of people by first name and surname, of cities and countries, and
-        companies in place of organizations. Names that no list has stay, and so do organizations behind
-        "the" or "of", and before another capitalised word, which may be a part of them.
-        """
-        for sentence in sentences:
-            words, tags = ([cell[column] for cell in sentence] for column in (0, 1))
-            for start, end, kind in reversed(to_spans(tags, Scheme.IOB2)):
-                before, after = words[start - 1 : start], words[end : end + 1]
-                alone = before not in (["the"], ["The"], ["of"]) and not (after and after[0][0].isupper())
-                if other := self._other(words[start:end], kind, alone):
-                    words[start:end] = other
-                    tags[start:end] = [f"B-{kind}", *[f"I-{kind}"] * (len(other) - 1)]
-            yield list(zip(words, tags, strict=True))
-
-    def _other(self, words: list[str], kind: str, alone: bool) -> list[str] | None:
-        """Returns the words of another name, or `None`."""
-        name = " ".join(words)
-        if kind == "PER" and len(words) == 2 and self._has(self._people[0], words[0]):
-            return [self._draw.choice(names) for names in self._people]
-        if kind == "ORG" and name[0].isupper() and alone:
-            # "ADMA Biologics, Inc." has a comma that is a word of its own
-            return self._draw.choice(self._companies).replace(",", " ,").split()
-        for names in {"PER": self._people, "LOC": self._places}.get(kind, ()):
-            if self._has(names, name):
-                return self._draw.choice(names).split()
-        return None
-
-    def _has(self, names: list[str], name: str) -> bool:
-        return name in self._sets[id(names)]
-
-
-WEB, TWEETS, GENRES = "ner/uner_ewt/{}.txt", "ner_open/btc_{}.conll", "ner_more/gum_{}.conll.gz"
-WIKIPEDIA = (
+TWEETS = "ner_open/btc_{}.conll"
+NER_FILES = (
+    "ner/uner_ewt/{}.txt",
+    TWEETS,
     "ner_open/wikigold_{}.conll",
     "ner_more/crossner_{}.conll.gz",
     "ner_more/redocred_{}.conll.gz",
     "ner_more/uner_pud_{}.conll.gz",
 )
-FEW_NERD, LOWER_CASE = (
-    "more/fewnerd_part/fewnerd_part_{}.conll.gz",
-    "more/multiconer_en/multiconer_en_{}.conll.gz",
-)
-NER_FILES = (WEB, TWEETS, GENRES, *WIKIPEDIA, FEW_NERD, LOWER_CASE)
 """The files with persons, organizations and places, of which there are a training and a dev part."""
 
 
 def ner_training(data: Path) -> Rows:
     """
-    Yields the training sentences of `ner`: about 60,000, half of them from Wikipedia.
-
-    - Text from the web and tweets is read twice as it is, and that and the genres of GUM once more with other
-      names. Otherwise the text from Wikipedia costs tweets 1.5 points of F1; and organizations outside of
-      Wikipedia, which are found least, have few names in these sets. With other names in most of the copies
-      (seed 13), the recall of the web's organizations fell from 64 to 54: `Google` and `Hamas` were missed.
-    - Of Few-NERD's part the sentences with an organization are read: they have many kinds of them. It tags
-      words such as `British` and `Muslims` as places and organizations, which the other sets hardly do; a
-      model that had read them did so on the web. Sentences with such words are left out, see `agreeing`.
-    - A third of the sentences in lower case, and copies in lower case of all other text. Without any copies,
-      F1 is 19 on the same dev sets in lower case; without those of Wikipedia's text, it fell by 3 to 7 there.
-      There are none in upper case, which the reader of `ner` reads in the usual case of its words.
-    - Some sentences begin with the number of a list, see `numbered`.
+    Yields the training sentences of `ner`, with copies in lower case and the numbers of lists. Tweets are
+    read twice: otherwise the text from Wikipedia costs them 1.5 points of F1. There is no text in upper case,
+    which the reader of `ner` reads in the usual case of its words.
     """
-    names = Names(data / "more/names")
-
-    def train(file: str) -> Rows:
-        return entities(data / file.format("train"))
-
-    for file in (WEB, WEB, TWEETS, TWEETS, GENRES, *WIKIPEDIA):
-        yield from recased(numbered(train(file)))
-    for file in (WEB, TWEETS, GENRES):
-        yield from recased(numbered(names.exchanged(train(file))))
-    of_organizations = (each for each in train(FEW_NERD) if any(tag == "B-ORG" for _, tag in each))
-    others = chain.from_iterable(map(train, (WEB, TWEETS, GENRES, *WIKIPEDIA)))
-    yield from recased(numbered(agreeing(of_organizations, others)))
-    yield from islice(train(LOWER_CASE), 0, None, 3)
+    for file in (*NER_FILES, TWEETS):
+        yield from recased(numbered(entities(data / file.format("train"))))
 
 
 def balanced(sets: Iterable[Rows]) -> Rows:
@@ -413,8 +319,8 @@ REACTIONS = ("goemotions", "pros_cons", "vader_tweets", "uci_sentences")
 ZOO = {
     "ner": Recipe(
         tuple(file.format("train") for file in NER_FILES),
-        tuple(file.format("dev") for file in (WEB, TWEETS, *WIKIPEDIA)),
-        (GENRES.format("dev"), FEW_NERD.format("dev")),
+        tuple(file.format("dev") for file in NER_FILES),
+        (),
         entities,
         ner_training,
     ),

@@ -8,8 +8,6 @@ import pytest
 
 from benchmarks import zoo_data
 from benchmarks.zoo_data import (
-    Names,
-    agreeing,
     balanced,
     neighbours,
     numbered,
@@ -18,65 +16,11 @@ from benchmarks.zoo_data import (
     subjects_of,
     valence_of,
 )
-from elmo_tasks.data.tag_schemes import Scheme, to_spans
-
-LISTS = {
-    "first_names.txt": "Susan\nPeter\nMaria",
-    "surnames.txt": "Miller\nSilva\nMarshall",
-    "cities.tsv": "Lisbon\tPT\t517802\nPort Louis\tMU\t155226",
-    "countries.txt": "Mauritius\nPortugal",
-    "companies.txt": "Kanto Steel, Inc.\nRiver Foods",
-}
-
-
-@pytest.fixture
-def names(tmp_path):
-    for file, text in LISTS.items():
-        (tmp_path / file).write_text(text, encoding="utf-8")
-    return Names(tmp_path)
 
 
 def tagged(text):
     """Returns the words and tags of a text such as "Susan/B-PER sings"."""
     return [tuple(f"{word}/O".split("/")[:2]) for word in text.split()]
-
-
-def spans(sentence):
-    words, tags = zip(*sentence, strict=True)
-    return [(" ".join(words[start:end]), kind) for start, end, kind in to_spans(tags, Scheme.IOB2)]
-
-
-def lines(file):
-    return [line.split("\t")[0] for line in LISTS[file].splitlines()]
-
-
-def test_names_become_others_of_their_kind(names):
-    sentence = tagged("Maria/B-PER Silva/I-PER of Lisbon/B-LOC , Portugal/B-LOC left Zebra/B-ORG .")
-    changed = set()
-    for found in names.exchanged([sentence] * 50):
-        (person, _), (city, _), (country, _), (company, _) = spans(found)
-        first, last = person.split()
-        assert first in lines("first_names.txt")
-        assert last in lines("surnames.txt")
-        assert city in lines("cities.tsv")
-        assert country in lines("countries.txt")
-        assert company.replace(" ,", ",") in lines("companies.txt")
-        assert [kind for _, kind in spans(found)] == ["PER", "LOC", "LOC", "ORG"]
-        assert [word for word, tag in found if tag == "O"] == ["of", ",", "left", "."]
-        changed.add((person, city, country, company))
-    assert len(changed) > 20
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Zuko/B-PER met Anna/B-PER Zuko/I-PER in Atlantis/B-LOC",
-        "the Senate/B-ORG and University of Ulm/B-ORG and Ulm/B-ORG University",
-        "@ mufc/B-ORG",
-    ],
-)
-def test_names_that_no_list_has_stay(names, text):
-    assert list(names.exchanged([tagged(text)])) == [tagged(text)]
 
 
 def test_list_numbers_are_not_in_names():
@@ -95,12 +39,6 @@ def test_copies_in_lower_case():
     words = [word for ((word, _),) in recased(sentences)]
     assert [word for word in words if word.islower()] == ["word0", "word5", "word10"]
     assert [word for word in words if not word.islower()] == [f"Word{number}" for number in range(12)]
-
-
-def test_names_that_others_leave_untagged():
-    others = [tagged("the Swedes in Ulm/B-LOC"), tagged("Swedes of Oslo/B-LOC or Bonn")]
-    kept = [tagged("Oslo/B-LOC Swedes/I-LOC sing"), tagged("Turku/B-LOC")]
-    assert list(agreeing([kept[0], tagged("Swedes/B-LOC in Ulm/B-LOC"), kept[1]], others)) == kept
 
 
 def test_small_sets_are_repeated():

@@ -14,10 +14,6 @@ base {
     text_field_embedder: { token_embedders: { token_characters: embedders.token_characters } },
     hidden_sizes: [128, 128],
   },
-  data_loader+: { batch_sampler+: { batch_size: 32 } },
-  trainer+: {
-    optimizer+: { lr: 0.0015 },
-    learning_rate_scheduler: { type: 'elmo_linear_with_warmup', warmup: 0.02 },
-    num_epochs: 10,
-  },
+  data_loader+: { batch_sampler+: { batch_size: 16 } },
+  trainer+: { num_epochs: 25, patience: 6 },
 }
