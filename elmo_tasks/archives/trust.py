@@ -31,6 +31,8 @@ MAX_CONFIG = 1 << 22
 """The most bytes of the config of an archive."""
 MAX_WORDS, MAX_WORD_BYTES = 4_000_000, 1 << 26
 """The most words of a vocabulary, and their bytes, unless the user trusts it. GloVe has 2.2 million."""
+MAX_WORKERS = 64
+"""The most processes with which the data of `evaluate` are read, unless the user trusts the config."""
 MAX_MORE_NUMBERS, _NUMBERS_OF_A_TENSOR = 1 << 26, 1 << 12
 """
 The most numbers that a config may make in addition to one for each byte of the weights, as much as four times
@@ -215,6 +217,8 @@ def _check_value(path: tuple[str, ...], value: object) -> None:
         _take_cached_files()
     if path[-1] in _SAFE and not any(value == safe and type(value) is type(safe) for safe in _SAFE[path[-1]]):
         raise ConfigError(f"an archive may not set it to {value!r}", key=key, remedy=REMEDY)
+    if path[-1] == "num_workers" and isinstance(value, int | float) and value > MAX_WORKERS:
+        raise ConfigError(f"an archive may not start {value:,} processes", key=key, remedy=REMEDY)
     if isinstance(value, str) and len(path) > 1:
         if _is_device(value):
             raise ConfigError(f"an archive may not read {value}, which is not a file", key=key, remedy=REMEDY)

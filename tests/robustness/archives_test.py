@@ -198,6 +198,7 @@ class ReaderOfUrl(NerReader):
         ({"dataset_reader.case_vocabulary": "/etc/passwd"}, "case_vocabulary"),
         ({f"{EMBEDDERS}.more": TRANSFORMER | {"override_weights_file": "/x"}}, "override_weights_file"),
         ({f"{EMBEDDERS}.more": {"type": "language_model_token_embedder"}}, "language_model_token_embedder"),
+        ({"validation_data_loader.num_workers": 100_000}, "validation_data_loader.num_workers"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
