@@ -78,11 +78,11 @@ class PackedLayer:
     def __init__(
         self, weights: Mapping[str, torch.Tensor], *, cell_clip: float, proj_clip: float, pack: Pack
     ) -> None:
-        for_input, recurrent = (
-            scale_candidate_(part.clone(), 2) for part in weights["weight"].chunk(2, dim=1)
-        )
+        for_input, recurrent = weights["weight"].chunk(2, dim=1)
         self.bias = scale_candidate_(weights["bias"].clone(), 2)
-        self.for_input, self.recurrent = pack(for_input, self.bias), pack(recurrent, None)
+        # One copy at a time
+        self.for_input = pack(scale_candidate_(for_input.clone(), 2), self.bias)
+        self.recurrent = pack(scale_candidate_(recurrent.clone(), 2), None)
         self.projection = pack(2 * weights["projection"], None) if "projection" in weights else None
         self.cell_clip, self.proj_clip = float(cell_clip), float(proj_clip)
 
