@@ -8,11 +8,12 @@ rows is tried before its first use, with a made-up weight of the same shape.
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache, partial
+from weakref import ref
 
 import torch
 from torch.nn import functional as F
 
-from elmo_tasks.common.machine import run_single_threaded
+from elmo_tasks.common.machine import CACHES_LOCK, run_single_threaded
 
 SAMPLE_ROWS = 64
 """The number of different rows in a trial."""
@@ -47,6 +48,8 @@ class EqualRows:
         self._make_kernel = make_kernel
         self._outputs, self._size, self._dtype = outputs, size, dtype
         self._reference = 0
+        self._of_sample: Callable[[], Multiply | None] = lambda: None
+        """The product with the sample weight, while a thread needs it."""
         self._blocks: dict[int, dict[int, BlockRows]] = {}
         """By the number of threads, and of rows of a product."""
         self._is_alike: dict[tuple[int, int], bool] = {}
@@ -66,12 +69,21 @@ class EqualRows:
             self._try(new, blocks)
 
     def _try(self, numbers: list[int], blocks: dict[int, BlockRows]) -> None:
-        # The sample weight is large, and is freed as soon as it is packed.
-        multiply = self._make_kernel(sample_weight(self._outputs, self._size, self._dtype))
+        multiply = self._multiply()
         sample = sample_rows(self._size, self._dtype)
         self._reference, expected = run_single_threaded(partial(self._defining, multiply, sample))
         for rows in numbers:
             blocks[rows] = self._find_block(rows, multiply, sample, expected)
+
+    def _multiply(self) -> Multiply:
+        """Makes the product with the sample weight, which is large: threads that try together share it."""
+        with CACHES_LOCK:
+            multiply = self._of_sample()
+            if multiply is None:
+                # The weight is freed as soon as it is packed.
+                multiply = self._make_kernel(sample_weight(self._outputs, self._size, self._dtype))
+                self._of_sample = ref(multiply)
+            return multiply
 
     def _defining(self, multiply: Multiply, sample: torch.Tensor) -> tuple[int, torch.Tensor]:
         """Returns which of `REFERENCE_ROWS` it is, and the product of the sample with it."""

@@ -78,11 +78,11 @@ class PackedLayer:
     def __init__(
         self, weights: Mapping[str, torch.Tensor], *, cell_clip: float, proj_clip: float, pack: Pack
     ) -> None:
-        for_input, recurrent = (
-            scale_candidate_(part.clone(), 2) for part in weights["weight"].chunk(2, dim=1)
-        )
+        for_input, recurrent = weights["weight"].chunk(2, dim=1)
         self.bias = scale_candidate_(weights["bias"].clone(), 2)
-        self.for_input, self.recurrent = pack(for_input, self.bias), pack(recurrent, None)
+        # One copy at a time
+        self.for_input = pack(scale_candidate_(for_input.clone(), 2), self.bias)
+        self.recurrent = pack(scale_candidate_(recurrent.clone(), 2), None)
         self.projection = pack(2 * weights["projection"], None) if "projection" in weights else None
         self.cell_clip, self.proj_clip = float(cell_clip), float(proj_clip)
 
@@ -192,6 +192,14 @@ class JoinedWeight:
         return lambda states, *weight: function(states, *weight).as_strided(shape, strides), arguments
 
 
+def multiplied_rows(rows: int, batch_size: int) -> int:
+    """
+    Returns how many rows a step of `rows` rows multiplies: an even number, or the whole batch, since oneDNN
+    keeps half a megabyte or more for each number of rows.
+    """
+    return min(rows + rows % 2, batch_size)
+
+
 def run_steps(
     layer: PackedLayer | JoinedLayer,
     input_gates: Iterable[torch.Tensor],
@@ -220,22 +228,27 @@ def run_steps(
     for rows, of_inputs in zip(batch_sizes, input_gates, strict=True):
         if rows != last_rows:
             last_rows = rows
-            hidden, doubled_cell = hidden[:rows], doubled_cells[:rows]
+            # The last of them may be of sequences that have ended.
+            multiplied = multiplied_rows(rows, cell.size(0))
+            hidden, doubled_cell = hidden[:multiplied], doubled_cells[:rows]
             activated, half = all_activated[:rows], all_half[:rows]
+            of_all = all_half[:multiplied]
             activated_gates = activated.chunk(4, dim=1)
-            multiply, recurrent_weight = layer.recurrent.for_rows(rows)
-            project, projection_weight = (None, ()) if projection is None else projection.for_rows(rows)
+            multiply, recurrent_weight = layer.recurrent.for_rows(multiplied)
+            project, projection_weight = (None, ()) if projection is None else projection.for_rows(multiplied)
         # As a part of the product, the sum would take oneDNN longer than on its own.
-        torch.add(multiply(hidden, *recurrent_weight), of_inputs, out=activated)
+        product = multiply(hidden, *recurrent_weight)
+        torch.add(product if multiplied == rows else product[:rows], of_inputs, out=activated)
         sigmoid(activated, out=activated)
         half_output(activated_gates, doubled_cell, cell_clip, sigmoid_of_cell, half, one_half)
         if project is None:
-            outputs.append(half * 2)
-            hidden = outputs[-1].to(dtype)
+            output = of_all * 2
+            hidden = output.to(dtype)
         else:
-            hidden = project(half.to(dtype) if rounds else half, *projection_weight)
+            hidden = project(of_all.to(dtype) if rounds else of_all, *projection_weight)
             hidden = hidden.clamp(-proj_clip, proj_clip) if proj_clip > 0 else hidden.contiguous()
-            outputs.append(hidden)
+            output = hidden
+        outputs.append(output if multiplied == rows else output[:rows])
     return torch.cat(outputs).to(cell.dtype), doubled_cells / 2
 
 

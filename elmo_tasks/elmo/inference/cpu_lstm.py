@@ -8,7 +8,7 @@ import torch
 
 from elmo_tasks.common.equal_rows import LONE_ROWS, SAMPLE_ROWS, padded_rows
 from elmo_tasks.common.machine import num_threads, run_in_two_threads
-from elmo_tasks.elmo.inference.cell import ROWS_PER_PRODUCT, Directions, JoinedLayer
+from elmo_tasks.elmo.inference.cell import ROWS_PER_PRODUCT, Directions, JoinedLayer, multiplied_rows
 from elmo_tasks.elmo.inference.layout import PackedSteps
 from elmo_tasks.elmo.model.lstm import LstmState
 
@@ -125,13 +125,15 @@ class CpuLstm:
         if largest <= self._tried.get(threads, 0):
             return
 
+        numbers = sorted({multiplied_rows(rows, largest) for rows in range(1, largest + 1)})
+
         def try_one(direction: int, _threads: int) -> None:
             # Where both directions have as many threads, what is tried in one holds in the other.
             part = slice(None) if threads > 1 and threads % 2 else slice(direction, None, 2)
             for layer in self._directions[direction]:
                 for weight in (layer.recurrent, layer.projection):
                     if weight is not None:
-                        weight.try_rows(range(1, largest + 1)[part])
+                        weight.try_rows(numbers[part])
                 layer.for_input.try_rows((LONE_ROWS if largest <= 4 else INPUT_ROWS)[part])
 
         run_in_two_threads(try_one)
