@@ -3,8 +3,10 @@
 "use strict";
 
 const form = document.querySelector("form");
-document.querySelector(".tabs [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
-document.querySelector(".tabs").addEventListener("focusin", ({ target }) =>
+const tabs = document.querySelector(".tabs"), current = tabs.querySelector("[aria-current]");
+// With `scrollIntoView`, Tab would begin behind the current tab in Chromium 150.
+if (current) tabs.scrollLeft = current.offsetLeft - tabs.offsetLeft - (tabs.clientWidth - current.offsetWidth) / 2;
+tabs.addEventListener("focusin", ({ target }) =>
   target.scrollIntoView({ block: "nearest", inline: "nearest" }));
 
 function tooLong(field) {
