@@ -38,7 +38,7 @@ SHARD_BYTES = 1 << 16
 SHARDS_OF_FORKS = 4
 """The number of shards from which on they are done by several processes."""
 FORK_BYTES = 300_000_000
-"""The memory of such a process, beside the vectors that it has not yet written."""
+"""The memory of such a process, in addition to the vectors that it has not yet written."""
 SEQVEC = "https://rostlab.org/~deepppi/seqvec.zip"
 """SeqVec's options and weights, in the folder `uniref50_v2`."""
 

@@ -151,7 +151,7 @@ def _in_use(folder: Path) -> ConfigurationError:
 class RunArguments(ArgumentGroup):
     resume: bool = flag("continue a run that was stopped: the same IN and options", exclusive="again")
     force: bool = flag("overwrite OUT, discard a run that was stopped", exclusive="again")
-    engine: Literal["local", "ray"] = option("local: this process; ray: workers", "local")
+    engine: Literal["local", "ray"] = option("local: this machine; ray: workers", "local")
 
 
 class RayArguments(ArgumentGroup):

@@ -80,7 +80,7 @@ class EqualRows:
         with CACHES_LOCK:
             multiply = self._of_sample()
             if multiply is None:
-                # The weight is freed as soon as it is packed.
+                # Packing frees the weight.
                 multiply = self._make_kernel(sample_weight(self._outputs, self._size, self._dtype))
                 self._of_sample = ref(multiply)
             return multiply

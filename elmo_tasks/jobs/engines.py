@@ -162,7 +162,7 @@ class ForkEngine:
         """
         run.write_plan()
         forks = multiprocessing.get_context("fork")
-        others = set(multiprocessing.active_children())
+        earlier_children = set(multiprocessing.active_children())
         pool = ProcessPoolExecutor(workers, forks, initializer=_begin_fork, initargs=(job,))
         waiting: set[Future[Outcome]] = set()
         try:
@@ -171,19 +171,23 @@ class ForkEngine:
                     # Python warns of threads; a fork needs none of them.
                     warnings.simplefilter("ignore", DeprecationWarning)
                     waiting.add(pool.submit(_outcome_in_fork, piece.shard))
-                if len(waiting) > 2 * workers:
-                    done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-                    yield from (future.result() for future in done)
-            while waiting:
-                done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-                yield from (future.result() for future in done)
+                yield from _results(waiting, left=2 * workers)
+            yield from _results(waiting, left=0)
         except BrokenProcessPool as error:
             remedy = "if the memory is full, OMP_NUM_THREADS=1 takes one process"
             raise ElmoError("a process of this run was killed", remedy=remedy) from error
         finally:
-            for process in set(multiprocessing.active_children()) - others:
+            for process in set(multiprocessing.active_children()) - earlier_children:
                 process.terminate()
             pool.shutdown(cancel_futures=True)
+
+
+def _results(waiting: set[Future[Outcome]], *, left: int) -> Iterator[Outcome]:
+    """Yields the outcomes as they come, and removes their futures, until at most `left` are waiting."""
+    while len(waiting) > left:
+        for future in wait(waiting, return_when=FIRST_COMPLETED).done:
+            waiting.remove(future)
+            yield future.result()
 
 
 def _begin_fork(job: Job) -> None:
@@ -289,7 +293,6 @@ class _RayWorker(_Worker):
             return {"number": shard.number, "error": self._error}
         began, processor = time.monotonic(), time.process_time()
         return self.outcome(shard) | {
-            "number": shard.number,
             "ended": time.time(),
             "seconds": time.monotonic() - began,
             "processor_seconds": time.process_time() - processor,
