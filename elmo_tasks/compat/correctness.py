@@ -12,6 +12,7 @@ import logging
 import os
 import random
 import re
+import shutil
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Sequence
@@ -217,8 +218,9 @@ def _check_apart(reader: DatasetReader, path: Any) -> None:
 
 def repair_recovery() -> None:
     """
-    `train --recover` ends in a KeyError where a key is new, and refuses to train a finished run for more
-    epochs; `train --force` removes data in the folder of the run, and folders that have no run.
+    `train --recover` ends in a KeyError where a key is new, refuses to train a finished run for more epochs,
+    and takes half a vocabulary for a whole one where several processes train; `train --force` removes data in
+    the folder of the run, and folders that have no run.
     """
     wrap(training_util, "create_serialization_dir", _create_or_recover)
     wrap(Scheduler, "load_state_dict", _keep_length_of_run)
@@ -246,6 +248,10 @@ def _create_or_recover(
         _check_same(params, before)
         params = before
     stock(params, serialization_dir, recover, force)
+    if recover and "distributed" in params and not any(folder.glob("model_state_*")):
+        # The workers read the files of the vocabulary, which a kill may have cut.
+        shutil.rmtree(folder / "vocabulary", ignore_errors=True)
+        training_util.make_vocab_from_params(params.duplicate(), serialization_dir)
 
 
 def _refuse_inputs_as_outputs(params: Params, serialization_dir: str | os.PathLike[str]) -> None:

@@ -30,6 +30,7 @@ from allennlp.nn import RegularizerApplicator
 from allennlp.nn.regularizers import L2Regularizer
 from allennlp.predictors import Predictor
 from allennlp.training import GradientDescentTrainer, gradient_descent_trainer
+from allennlp.training import util as training_util
 from allennlp.training.callbacks.backward import MixedPrecisionBackwardCallback
 from allennlp.training.learning_rate_schedulers import LearningRateScheduler
 from allennlp.training.moving_average import ExponentialMovingAverage
@@ -227,6 +228,20 @@ def test_training_resumes_and_its_archive_loads(tmp_path):
     for name, value in trained.state_dict().items():
         torch.testing.assert_close(resumed.state_dict()[name], value)
         torch.testing.assert_close(loaded.state_dict()[name], value)
+
+
+def test_a_vocabulary_that_a_kill_has_cut_is_counted_again(tmp_path):
+    """Where several processes train, each reads it from its files."""
+    config = tagger(tmp_path, num_epochs=1)
+    run, vocabulary = tmp_path / "run", tmp_path / "run/vocabulary"
+    training_util.make_vocab_from_params(config.duplicate(), run)
+    whole = {path.name: path.read_bytes() for path in vocabulary.glob("*.txt")}
+    config["distributed"] = {"cuda_devices": [-1, -1]}
+    config.to_file(str(run / "config.json"))
+    (vocabulary / "tokens.txt").write_text("@@UNKNOWN@@")
+    (vocabulary / "labels.txt").unlink()
+    training_util.create_serialization_dir(config, run, recover=True, force=False)
+    assert {path.name: path.read_bytes() for path in vocabulary.glob("*.txt")} == whole
 
 
 def test_a_file_system_without_hard_links(tmp_path, monkeypatch):
