@@ -120,9 +120,9 @@ OPINION_TASKS = {
 """The sets of opinions by task, as their labels mean different things, and how often training reads them."""
 NEIGHBOURS = {"wikinews": 36_000, "wikipedia": 20_000, "stackexchange": 5000, "us_gov_web": 5000}
 """The numbers of pairs of neighbours, by source."""
+SQUAD = ("squad/train.json", "more/squad_more/squad_more_train.json.gz")
 QUESTIONS = (
-    "squad/train.json",
-    "more/squad_more/squad_more_train.json.gz",
+    *SQUAD,
     "more/qa_more/tydiqa_en_train.json.gz",
     "more/qa_more/qed_train.json.gz",
 )
@@ -295,7 +295,7 @@ class Recipe(NamedTuple):
     records: Callable[[Path, str], Records] | None = None
     """Yields the records of the part `train` or `dev` of the folder, if one file is made of all."""
     last: tuple[str, ...] = ()
-    """Files that the model is then trained on alone, by `NAME_last.jsonnet`."""
+    """Files that the model is then trained on, by `NAME_last.jsonnet`."""
     static_text: Callable[[Path], Iterator[str]] | None = None
     """Yields the text from which the model's static vectors are trained first, by `STATIC_SETTINGS`."""
 
@@ -345,11 +345,11 @@ ZOO = {
         ("srl_ewt/dev.gold_conll",),
     ),
     "squad": Recipe(
-        # Four times the questions, about other articles.
-        ("squad/train.json", "more/squad_more/squad_more_train.json.gz"),
+        SQUAD,
         ("more/squad_more/squad_more_dev.json.gz",),
         # Its questions have several references.
         ("squad/dev.json",),
+        last=SQUAD,
     ),
     "sentiment": Recipe(
         # Reviews, comments, tweets, editorials, and the genres of EmoBank, all openly licensed.

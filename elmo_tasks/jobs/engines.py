@@ -178,7 +178,8 @@ class ForkEngine:
             raise ElmoError("a process of this run was killed", remedy=remedy) from error
         finally:
             for process in set(multiprocessing.active_children()) - earlier_children:
-                process.terminate()
+                # SIGTERM may come before a fork has its own handler for it.
+                process.kill()
             pool.shutdown(cancel_futures=True)
 
 

@@ -46,7 +46,7 @@ def check(output: Path, sentences: list[list[str]], bounds: list[int]) -> None:
         assert dict(file.attrs) == {
             "sentences": len(sentences),
             "starts": len(sentences) - (len(bounds) - 1),
-            "digest": bilm.digest(),
+            "digest": bilm.digest().encode(),
         }
 
 

@@ -7,7 +7,8 @@ import time
 import pytest
 
 from elmo_tasks.common.errors import ElmoError
-from elmo_tasks.jobs.engines import CAN_FORK, ForkEngine, LocalEngine
+from elmo_tasks.jobs import engines
+from elmo_tasks.jobs.engines import CAN_FORK, ForkEngine, Job, LocalEngine
 from elmo_tasks.jobs.runs import Content, Outcome, Shard
 from tests.jobs.stumbling import Stumble, attempts_before_an_error
 
@@ -32,6 +33,25 @@ def test_a_fork_that_is_killed_ends_the_run_which_can_be_resumed(tmp_path):
     with pytest.raises(ElmoError, match=r"^shard 2 is bad\b"):
         Stumble(tmp_path, deaths=1).run(ForkEngine(2))
     assert (tmp_path / "out").read_text() == "0\n1\n2\n"
+
+
+@forks
+def test_a_fork_that_has_not_begun(tmp_path, monkeypatch):
+    """It has the handler of this process for SIGTERM."""
+    begin_fork = engines._begin_fork
+
+    def begin(job: Job) -> None:
+        try:
+            (tmp_path / "begun").touch(exist_ok=False)
+        except FileExistsError:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            time.sleep(1000)
+        begin_fork(job)
+
+    monkeypatch.setattr(engines, "_begin_fork", begin)
+    with pytest.raises(ElmoError, match=r"^shard 2 is bad\b"):
+        Stumble(tmp_path, deaths=0).run(ForkEngine(2))
+    assert not multiprocessing.active_children()
 
 
 class Endless(Stumble):

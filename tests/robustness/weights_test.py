@@ -55,6 +55,18 @@ def test_damaged_weights_are_never_read(files, position, kind, value):
             assert all(torch.equal(read[name], weight) for name, weight in weights.items())
 
 
+def test_a_heap_that_hdf5_reads_without_end(tmp_path):
+    """It holds texts of variable length."""
+    options_file, weight_file = make_files(tmp_path)
+    with h5py.File(weight_file, "a") as file:
+        file["char_embed"].attrs["blake2b"] = "of variable length"
+    content = weight_file.read_bytes()
+    start = content.rindex(b"GCOL") + 16
+    weight_file.write_bytes(content[:start] + bytes(64) + content[start + 64 :])
+    options = BiLmOptions.read(options_file)
+    assert "token_encoder.embedding" in dict(read_weights(weight_file, options))
+
+
 def test_the_shipped_weights_have_checksums():
     with safe_open(DEFAULT_WEIGHTS, "np") as file:
         assert json.loads(file.metadata()["blake2b"]).keys() == set(file.keys())

@@ -8,5 +8,5 @@ base {
   vocabulary: {},
   model+: { text_field_embedder: { token_embedders: { token_characters: embedders.token_characters } } },
   data_loader+: { batch_sampler+: { batch_size: 15 } },
-  trainer+: { num_epochs: 10 },
+  trainer+: { num_epochs: 5 },
 }

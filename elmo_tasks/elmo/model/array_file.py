@@ -27,6 +27,8 @@ SAFETENSORS = ".safetensors"
 MAX_WEIGHT = 1_000_000
 """The largest weight of a biLM whose vectors are finite; a flipped bit in an exponent turns 0.1 into 1e37."""
 _CHECKSUM = "blake2b"
+_MAX_TEXT = 1000
+"""The most bytes of an attribute."""
 _FLOATS = ("F16", "F32", "F64")
 
 
@@ -141,8 +143,7 @@ class _Hdf5File(ArrayFile):
         return None if stored is None else stored.shape
 
     def attribute(self, name: str) -> str | None:
-        value = self._file.attrs.get(name)
-        return value if isinstance(value, str) else None
+        return _text_of_fixed_length(self._file.attrs, name)
 
     def _problem(self, dataset: str) -> str:
         stored = self._stored(dataset)
@@ -161,7 +162,18 @@ class _Hdf5File(ArrayFile):
         return self._stored(dataset)[...]
 
     def _checksum(self, dataset: str) -> str | None:
-        return self._stored(dataset).attrs.get(_CHECKSUM)
+        return _text_of_fixed_length(self._stored(dataset).attrs, _CHECKSUM)
+
+
+def _text_of_fixed_length(attributes: Any, name: str) -> str | None:
+    """
+    Returns an attribute of a file or a dataset, `None` for all that is not such a text. One of variable
+    length lies in a heap of HDF5, which reads a damaged heap without end.
+    """
+    if name not in attributes:
+        return None
+    kind = attributes.get_id(name).dtype
+    return attributes[name].decode() if kind.kind == "S" and kind.itemsize <= _MAX_TEXT else None
 
 
 class _SafetensorsFile(ArrayFile):
@@ -232,8 +244,10 @@ def write_arrays(
         try:
             with h5py.File(target, "w") as file:
                 for name, array in arrays:
-                    file.create_dataset(name, data=array).attrs[_CHECKSUM] = _checksum(name, array)
-                file.attrs.update(attributes or {})
+                    checksum = _checksum(name, array).encode()
+                    file.create_dataset(name, data=array).attrs[_CHECKSUM] = np.bytes_(checksum)
+                for name, value in (attributes or {}).items():
+                    file.attrs[name] = np.bytes_(value.encode()) if isinstance(value, str) else value
         finally:
             if target.error is not None:
                 raise target.error
