@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 from collections import defaultdict
 from itertools import count
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 from allennlp.common import Params
 from allennlp.data import DatasetReader
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from elmo_tasks.coref.documents import CorefDocument
@@ -195,6 +196,8 @@ def as_tsv(records: list[dict[str, str]]) -> str:
 
 
 CLASSES = ["good", "bad", "so, so"]
+QUOTED_LINE_BREAK = re.compile(r"(?:^|\t)(['\"])(?:(?!\1).)*\n(?:(?!\1)[\s\S])*\1[\t\n]", re.MULTILINE)
+"""What is a line break in a cell, or the end of a row between two cells with a quote."""
 WRITERS = {"csv": as_csv, "tsv": as_tsv, "json": json.dumps, "jsonl": lambda records: json_lines(*records)}
 
 
@@ -210,7 +213,8 @@ def test_records(tmp_path, format, gold, names):
         for first, second, label in gold
     ]
     file = tmp_path / "x"
-    file.write_text(WRITERS[format](records))
+    file.write_text(text := WRITERS[format](records))
+    assume(format != "tsv" or not QUOTED_LINE_BREAK.search(text))
     columns = dict(zip(("sentence1", "sentence2", "label"), names, strict=True))
     tokenizer = {"type": "whitespace"}
     instances = reading(
