@@ -246,7 +246,10 @@ def test_the_command_of_the_pages(on_cluster, elmo, ner_archive, tmp_path, monke
 
 
 def test_a_worker_that_died_is_replaced(on_cluster, tmp_path):
-    assert attempts_before_an_error(RayEngine(workers=1), tmp_path, deaths=1)[:4] == [0, 1, 1, 2]
+    attempts = attempts_before_an_error(RayEngine(workers=1), tmp_path, deaths=1)
+    # Shard 0 is done again, too, if its outcome was still on the way.
+    assert attempts.count(1) == 2
+    assert {0, 1, 2} <= set(attempts)
 
 
 def test_ray_counts_its_workers_and_what_they_need(on_cluster, tmp_path):
