@@ -248,7 +248,7 @@ def _create_or_recover(
         _check_same(params, before)
         params = before
     stock(params, serialization_dir, recover, force)
-    if recover and "distributed" in params and not any(folder.glob("model_state_*")):
+    if recover and params.get("distributed") and not any(folder.glob("model_state_*")):
         # The workers read the files of the vocabulary, which a kill may have cut.
         shutil.rmtree(folder / "vocabulary", ignore_errors=True)
         training_util.make_vocab_from_params(params.duplicate(), serialization_dir)

@@ -9,7 +9,7 @@ import signal
 import sys
 import tarfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -122,9 +122,6 @@ def training_case(command: Callable[[Path], list[object]]) -> Case:
     return Case(command, go_on, lambda folder: metrics(folder / "run"), lambda folder: {})
 
 
-WITHIN_AN_EPOCH = {"trainer.checkpointer.save_every_num_batches": 2}
-
-
 def train_case(**overrides: Any) -> Case:
     settings = {
         "train_data_path": str(FILES["ner"] / "dev.conll"),
@@ -149,15 +146,18 @@ def train_case(**overrides: Any) -> Case:
         }
         return ["train", config, "-s", folder / "run", "-o", json.dumps(own)]
 
-    case = training_case(command)
-    if overrides.keys() >= WITHIN_AN_EPOCH.keys():
-        # The training metrics of an epoch cover the batches after a kill: docs/scale.md.
-        case.result = lambda folder: {
-            name: value
-            for name, value in metrics(folder / "run").items()
-            if not name.startswith("run training_")
-        }
-    return case
+    return training_case(command)
+
+
+def within_an_epoch_case(**overrides: Any) -> Case:
+    """A training that saves within an epoch, whose training metrics then cover the batches after a kill."""
+
+    def result(folder: Path) -> dict[str, Any]:
+        values = metrics(folder / "run").items()
+        return {name: value for name, value in values if not name.startswith("run training_")}
+
+    case = train_case(**{"trainer.checkpointer.save_every_num_batches": 2}, **overrides)
+    return replace(case, result=result)
 
 
 def own_data_case(verb: str, data: str) -> Case:
@@ -204,8 +204,8 @@ LONG_CASES: dict[str, Callable[[Path], Case]] = {
     "vectors, packed": lambda run: vectors_case("svd", "out.txt.gz"),
     "vectors, word2vec": lambda run: vectors_case("word2vec", "out.txt"),
     "train, activations kept": lambda run: train_case(**{"model.elmo.activations": "activations"}),
-    "train, within an epoch": lambda run: train_case(**WITHIN_AN_EPOCH),
-    "train, stateful": lambda run: train_case(**{"model.elmo.stateful": True, **WITHIN_AN_EPOCH}),
+    "train, within an epoch": lambda run: within_an_epoch_case(),
+    "train, stateful": lambda run: within_an_epoch_case(**{"model.elmo.stateful": True}),
     "train, two workers": lambda run: train_case(distributed={"cuda_devices": [-1, -1]}),
     "classify": lambda run: own_data_case("classify", "fixtures/classification/sst2/dev.tsv"),
     "tag": lambda run: own_data_case("tag", "fixtures/ner/dev.conll"),
